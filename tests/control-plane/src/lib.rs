@@ -1,0 +1,21 @@
+//! A real Kubernetes control plane on one machine, without containers, for tests.
+//!
+//! [`Binaries`] finds or builds the programs, [`ManagementPlane`] starts etcd, kube-apiserver, kube-controller-manager and
+//! Cluster API as plain processes, and [`Workload`] plays the cluster that Cluster API creates.
+
+mod api_server;
+mod binaries;
+mod cluster_api;
+mod engine;
+mod kubeconfig;
+mod manifests;
+mod pki;
+mod plane;
+mod ports;
+mod process;
+mod tools;
+mod workload;
+
+pub use binaries::{Binaries, CLUSTER_API_VERSION, KUBERNETES_VERSION, Progress};
+pub use plane::{ManagementPlane, PlaneOptions};
+pub use workload::{Boot, Fleet, Host, Workload, WorkloadFollower};
