@@ -1,0 +1,75 @@
+//! `POST /machines/` without an operation: a machine is added, in status New.
+
+use crate::inventory::{MachineFaults, MachineSpec};
+use crate::params::{form_value, form_values};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::status::Status;
+use crate::users::User;
+use crate::world::World;
+
+pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Result<Reply, Reply> {
+    let form = request.post();
+    let mut faults: Vec<(String, Vec<String>)> = vec![];
+    let Some(architecture) = form_value(form, "architecture").filter(|a| !a.is_empty()) else {
+        return Err(Reply::form("architecture", "This field is required."));
+    };
+    let power_type = form_value(form, "power_type").unwrap_or_default();
+    let macs = form_values(form, "mac_addresses");
+    for mac in &macs {
+        if let Some(other) = world
+            .machines
+            .iter()
+            .find(|m| m.interfaces.iter().any(|i| &i.mac == mac))
+        {
+            let text = format!("MAC address {mac} already in use on {}.", other.hostname);
+            faults.push(("mac_addresses".into(), vec![text]));
+            if power_type == "manual" {
+                let text = "Can't set power type to manual without network interfaces".into();
+                faults.push(("power_type".into(), vec![text]));
+            }
+        }
+    }
+    let hostname = form_value(form, "hostname").filter(|h| !h.is_empty());
+    if let Some(name) = &hostname
+        && world.machines.iter().any(|m| &m.hostname == name)
+    {
+        faults.push((
+            "hostname".into(),
+            vec!["Node with this Hostname already exists.".into()],
+        ));
+    }
+    if !faults.is_empty() {
+        return Err(Reply::forms(&faults));
+    }
+    let made_up = || {
+        format!(
+            "new-{}",
+            crate::users::letters(macs.first().map_or("", |m| m), 5, b"abcdefghij")
+        )
+    };
+    let system_id = world.add_machine(MachineSpec {
+        system_id: None,
+        hostname: hostname.unwrap_or_else(made_up),
+        cores: 0,
+        memory: 0,
+        disk: 0,
+        architecture: if architecture.contains('/') {
+            architecture
+        } else {
+            format!("{architecture}/generic")
+        },
+        zone: "default".into(),
+        pool: "default".into(),
+        tags: vec![],
+        power_type,
+        power: Some("unknown".into()),
+        status: Status::New.label().into(),
+        owner: None,
+        more_subnets: vec![],
+        mac: macs.first().cloned(),
+        faults: MachineFaults::default(),
+    });
+    world.change(&system_id, |m| m.commissioned = false);
+    Ok(world.machine_reply(&system_id))
+}
