@@ -53,9 +53,10 @@ impl Cache {
         let path = self.path.join(".lock");
         let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         if file.try_lock().is_err() {
-            let _waiting = progress.step("waiting", "another process builds");
+            let step = progress.step("waiting", "another process builds");
             file.lock()
                 .with_context(|| format!("lock {}", path.display()))?;
+            step.done();
         }
         Ok(file)
     }

@@ -49,7 +49,7 @@ pub const CLUSTER_API_VERSION: &str = modules::CLUSTER_API_VERSION;
 pub const KUBERNETES_VERSION: &str = modules::KUBERNETES_VERSION;
 
 impl Binaries {
-    /// Finds or builds everything. Quick when the cache is warm (no Go is needed then), else some twelve minutes.
+    /// Finds or builds everything. Quick when the cache is warm (no Go is needed then), else some fourteen minutes.
     ///
     /// # Errors
     /// When something has to be built and cannot be: `go` is missing, too old, or fails.

@@ -39,3 +39,13 @@ impl Host {
         self.deployed() && self.power == "on"
     }
 }
+
+impl<F: Fleet + ?Sized> Fleet for std::sync::Arc<F> {
+    fn hosts(&self) -> Vec<Host> {
+        (**self).hosts()
+    }
+
+    fn addresses(&self, fqdn: &str) -> Vec<String> {
+        (**self).addresses(fqdn)
+    }
+}

@@ -6,6 +6,7 @@ mod gate;
 mod management;
 mod nodes;
 mod secrets;
+mod simulator;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

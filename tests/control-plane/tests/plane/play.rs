@@ -1,5 +1,23 @@
-//! placeholder
+//! A whole cluster comes up, with a provider of a few lines in the place of the one that this harness is meant to test.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use control_plane::{Boot, Fleet, Host, ManagementPlane, Workload};
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "play";
+const ENDPOINT: &str = "play.maas";
+
+/// A definition that takes anything.
 pub(crate) fn crd(group: &str, version: &str, kind: &str, plural: &str) -> String {
     let singular = kind.to_lowercase();
     format!(
@@ -21,4 +39,371 @@ spec:
     schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
 "
     )
+}
+
+/// Definitions of the infrastructure kinds, which Cluster API must find before it converts a reference to one.
+pub(crate) fn define_infrastructure(plane: &ManagementPlane) {
+    static DEFINED: OnceLock<()> = OnceLock::new();
+    DEFINED.get_or_init(|| {
+        let kinds = ["MaasCluster", "MaasMachine", "MaasMachineTemplate"];
+        let group = "infrastructure.cluster.x-k8s.io";
+        let yaml =
+            kinds.map(|kind| crd(group, "v1beta1", kind, &format!("{}s", kind.to_lowercase())));
+        plane
+            .apply("default", &yaml.join("---"))
+            .expect("the definitions are taken");
+        for kind in kinds {
+            let name = format!("crd/{}s.{group}", kind.to_lowercase());
+            plane
+                .kubectl(&[
+                    "wait",
+                    "--for=condition=Established",
+                    "--timeout=30s",
+                    &name,
+                ])
+                .expect("the definitions are served");
+        }
+    });
+}
+
+/// A MAAS by hand.
+#[derive(Default)]
+struct Maas {
+    hosts: Mutex<BTreeMap<String, Host>>,
+    dns: Mutex<Vec<String>>,
+}
+
+impl Fleet for Maas {
+    fn hosts(&self) -> Vec<Host> {
+        self.hosts
+            .lock()
+            .expect("no panic")
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    fn addresses(&self, fqdn: &str) -> Vec<String> {
+        let dns = self.dns.lock().expect("no panic").clone();
+        if fqdn == ENDPOINT { dns } else { Vec::new() }
+    }
+}
+
+impl Maas {
+    fn change(&self, system_id: &str, change: impl FnOnce(&mut Host)) {
+        let mut hosts = self.hosts.lock().expect("no panic");
+        change(hosts.get_mut(system_id).expect("a known host"));
+    }
+}
+
+/// A provider by hand.
+struct Provider {
+    maas: Arc<Maas>,
+    management: Client,
+    nodes: Api<Node>,
+    /// Given to the next host in the place of its own data.
+    wrong_data: Option<String>,
+}
+
+impl Provider {
+    fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.management.clone(), NAMESPACE, &resource)
+    }
+
+    fn infrastructure(&self, kind: &str) -> Api<DynamicObject> {
+        self.api("infrastructure.cluster.x-k8s.io", "v1beta1", kind)
+    }
+
+    fn machines(&self) -> Api<DynamicObject> {
+        self.api("cluster.x-k8s.io", "v1beta2", "Machine")
+    }
+
+    async fn write(&self, kind: &str, name: &str, spec: Value) -> Result<()> {
+        let parameters = PatchParams::default();
+        let api = self.infrastructure(kind);
+        api.patch(name, &parameters, &Patch::Merge(json!({ "spec": spec })))
+            .await?;
+        let status = json!({"status": {"ready": true, "initialization": {"provisioned": true}}});
+        api.patch_status(name, &parameters, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    async fn round(&mut self) -> Result<()> {
+        for cluster in self
+            .infrastructure("MaasCluster")
+            .list(&ListParams::default())
+            .await?
+        {
+            if !cluster.owner_references().is_empty() && cluster.data.get("status").is_none() {
+                let endpoint = json!({"controlPlaneEndpoint": {"host": ENDPOINT, "port": 6443}});
+                self.write("MaasCluster", &cluster.name_any(), endpoint)
+                    .await?;
+            }
+        }
+        let machines = self
+            .infrastructure("MaasMachine")
+            .list(&ListParams::default())
+            .await?;
+        let mut present = Vec::new();
+        let before = self.maas.hosts();
+        for machine in machines {
+            match machine
+                .data
+                .pointer("/spec/providerID")
+                .and_then(Value::as_str)
+            {
+                Some(id) => present.push(id.rsplit('/').next().unwrap_or_default().to_owned()),
+                None => self.deploy(&machine).await?,
+            }
+        }
+        for host in before {
+            if present.contains(&host.system_id) {
+                self.set_provider_id(&host).await?;
+            } else {
+                self.maas
+                    .change(&host.system_id, |host| host.status = "Ready".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the provider id of a Node, which is the provider's to do.
+    async fn set_provider_id(&self, host: &Host) -> Result<()> {
+        if self.nodes.get_opt(&host.hostname).await?.is_some() {
+            let id = json!({"spec": {"providerID": format!("maas:///z/{}", host.system_id)}});
+            self.nodes
+                .patch(&host.hostname, &PatchParams::default(), &Patch::Merge(id))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn deploy(&mut self, machine: &DynamicObject) -> Result<()> {
+        let owner = machine
+            .owner_references()
+            .iter()
+            .find(|owner| owner.kind == "Machine");
+        let Some(owner) = owner else { return Ok(()) };
+        let owner = self.machines().get(&owner.name).await?;
+        let Some(secret) = owner.data.pointer("/spec/bootstrap/dataSecretName") else {
+            return Ok(());
+        };
+        let secrets: Api<Secret> = Api::namespaced(self.management.clone(), NAMESPACE);
+        let secret = secrets.get(secret.as_str().context("a name")?).await?;
+        let data = secret
+            .data
+            .and_then(|mut data| data.remove("value"))
+            .context("bootstrap data")?;
+        let number = self.maas.hosts().len() + 1;
+        let system_id = format!("host{number:02}");
+        let address = format!("10.9.0.{number}");
+        let host = Host {
+            system_id: system_id.clone(),
+            hostname: format!("node-{number:02}"),
+            status: "Deployed".to_owned(),
+            power: "on".to_owned(),
+            ip_addresses: vec![address.clone()],
+            user_data: Some(
+                self.wrong_data
+                    .take()
+                    .unwrap_or_else(|| STANDARD.encode(data.0)),
+            ),
+            deploys: 1,
+        };
+        self.maas
+            .hosts
+            .lock()
+            .expect("no panic")
+            .insert(system_id.clone(), host);
+        let id = json!({"providerID": format!("maas:///z/{system_id}")});
+        self.write("MaasMachine", &machine.name_any(), id).await
+    }
+
+    async fn running(&self) -> Result<usize> {
+        let machines = self.machines().list(&ListParams::default()).await?;
+        let phase = |machine: &DynamicObject| {
+            machine
+                .data
+                .pointer("/status/phase")
+                .and_then(Value::as_str)
+                == Some("Running")
+        };
+        Ok(machines.iter().filter(|machine| phase(machine)).count())
+    }
+}
+
+/// Plays rounds until something holds.
+async fn until(
+    provider: &mut Provider,
+    what: &str,
+    seconds: u64,
+    holds: impl AsyncFn(&Provider) -> Result<bool>,
+) -> Result<()> {
+    let started = Instant::now();
+    while !holds(provider).await? {
+        let waited = started.elapsed();
+        anyhow::ensure!(
+            waited < Duration::from_secs(seconds),
+            "not within {seconds} s: {what}"
+        );
+        provider.round().await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    println!("{what}: after {:.1} s", started.elapsed().as_secs_f32());
+    Ok(())
+}
+
+fn status_of(node: &Node) -> String {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    ready
+        .map(|condition| condition.status.clone())
+        .unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_comes_up_and_goes() -> Result<()> {
+    let plane = super::plane();
+    define_infrastructure(plane);
+    plane.create_namespace(NAMESPACE)?;
+    let workload = Workload::start(plane, "play")?;
+    workload.publish(&plane.client(), NAMESPACE, "play").await?;
+    let maas = Arc::new(Maas::default());
+    let follower = workload.follow(plane, Arc::clone(&maas), NAMESPACE, "play")?;
+    let nodes: Api<Node> = Api::all(workload.client());
+    let mut provider = Provider {
+        maas: Arc::clone(&maas),
+        management: plane.client(),
+        nodes: nodes.clone(),
+        wrong_data: None,
+    };
+    plane.apply(NAMESPACE, include_str!("cluster.yaml"))?;
+
+    // The first control plane is deployed, but no name leads to it.
+    until(&mut provider, "the first host is a Node", 60, async |_| {
+        Ok(!nodes.list(&ListParams::default()).await?.items.is_empty())
+    })
+    .await?;
+    assert_eq!(follower.boots().get("host01"), Some(&Boot::Init));
+    assert!(!follower.gate_open(), "no DNS record, no way in");
+
+    maas.dns
+        .lock()
+        .expect("no panic")
+        .push("10.9.0.1".to_owned());
+    until(&mut provider, "four machines run", 180, async |provider| {
+        Ok(provider.running().await? == 4)
+    })
+    .await?;
+    assert!(follower.gate_open());
+    let boots = follower.boots();
+    assert_eq!(
+        boots.values().filter(|boot| **boot == Boot::Join).count(),
+        3,
+        "{boots:?}"
+    );
+    assert_eq!(follower.violations(), Vec::<String>::new());
+    let pods: Api<Pod> = Api::namespaced(workload.client(), "kube-system");
+    assert_eq!(pods.list(&ListParams::default()).await?.items.len(), 9);
+
+    power_and_names(&mut provider, &nodes, &workload).await?;
+    wrong_data(&mut provider, plane, &follower).await?;
+    departure(&mut provider, plane, &nodes, &pods).await?;
+    assert_eq!(follower.trouble(), None);
+    follower.stop();
+    plane.check()
+}
+
+/// A host without power is a Node that is not ready; a name that leads to it alone leads nowhere.
+async fn power_and_names(
+    provider: &mut Provider,
+    nodes: &Api<Node>,
+    workload: &Workload,
+) -> Result<()> {
+    let maas = Arc::clone(&provider.maas);
+    maas.change("host01", |host| host.power = "off".to_owned());
+    until(
+        provider,
+        "a host without power is not ready and not reached",
+        10,
+        async |_| Ok(status_of(&nodes.get("node-01").await?) == "Unknown" && !workload.gate_open()),
+    )
+    .await?;
+    maas.change("host01", |host| host.power = "on".to_owned());
+    until(provider, "it is back", 10, async |_| {
+        Ok(status_of(&nodes.get("node-01").await?) == "True" && workload.gate_open())
+    })
+    .await
+}
+
+/// A host that was given the data of another machine is no Node.
+async fn wrong_data(
+    provider: &mut Provider,
+    plane: &ManagementPlane,
+    follower: &control_plane::WorkloadFollower,
+) -> Result<()> {
+    provider.wrong_data = provider.maas.hosts()[1].user_data.clone();
+    plane.kubectl(&[
+        "-n",
+        NAMESPACE,
+        "scale",
+        "machinedeployment",
+        "play",
+        "--replicas=2",
+    ])?;
+    until(provider, "the wrong data is seen", 60, async |_| {
+        Ok(!follower.violations().is_empty())
+    })
+    .await?;
+    let violations = follower.violations();
+    assert!(
+        violations[0].contains("host05") && violations[0].contains("other user data"),
+        "{violations:?}"
+    );
+    assert!(provider.nodes.get_opt("node-05").await?.is_none());
+    Ok(())
+}
+
+/// Cluster API drains and deletes the Nodes of a smaller control plane; their pods go with them.
+async fn departure(
+    provider: &mut Provider,
+    plane: &ManagementPlane,
+    nodes: &Api<Node>,
+    pods: &Api<Pod>,
+) -> Result<()> {
+    plane.kubectl(&[
+        "-n",
+        NAMESPACE,
+        "scale",
+        "kubeadmcontrolplane",
+        "play",
+        "--replicas=1",
+    ])?;
+    until(
+        provider,
+        "one control plane is left",
+        180,
+        async |provider| {
+            let names = nodes.list(&ListParams::default()).await?;
+            let masters = names.iter().filter(|n| {
+                n.labels()
+                    .contains_key("node-role.kubernetes.io/control-plane")
+            });
+            let masters: Vec<String> = masters.map(ResourceExt::name_any).collect();
+            // the name follows the machines, as a provider makes it do
+            let hosts = provider.maas.hosts();
+            let serving = hosts
+                .iter()
+                .filter(|h| h.status == "Deployed" && masters.contains(&h.hostname));
+            *provider.maas.dns.lock().expect("no panic") =
+                serving.flat_map(|h| h.ip_addresses.clone()).collect();
+            Ok(masters.len() == 1 && pods.list(&ListParams::default()).await?.items.len() == 3)
+        },
+    )
+    .await
 }
