@@ -1,4 +1,4 @@
-//! The real kubectl and the real Helm, as the administrator of a plane.
+//! The real kubectl, Helm and clusterctl, as the administrator of a plane.
 
 use std::io::Write;
 use std::path::Path;
@@ -73,6 +73,21 @@ impl ManagementPlane {
             arguments.extend(["--set", setting]);
         }
         self.helm(&arguments)
+    }
+
+    /// Runs clusterctl; it keeps its own files in the run folder and asks nobody for newer versions.
+    ///
+    /// # Errors
+    /// When it cannot be run, or fails; then with what it said.
+    pub fn clusterctl(&self, arguments: &[&str]) -> Result<String> {
+        let home = self.dir().join("clusterctl");
+        let mut command = Command::new(&self.binaries().clusterctl);
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", &home)
+            .env("XDG_CONFIG_HOME", &home)
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        run(command, "clusterctl", arguments, None)
     }
 
     fn kubectl_command(&self) -> Command {

@@ -74,8 +74,16 @@ impl Management {
                 .pointer("/spec/providerID")
                 .and_then(|id| id.as_str());
             let system_id = provider_id.and_then(|id| id.rsplit('/').next());
-            if let Some(system_id) = system_id.filter(|id| !id.is_empty()) {
-                machines.insert(system_id.to_owned(), owned(&object));
+            let Some(system_id) = system_id.filter(|id| !id.is_empty()) else {
+                continue;
+            };
+            let machine = owned(&object);
+            // A host that was released for one machine may serve the next one before the first is gone.
+            let newer = machines
+                .get(system_id)
+                .is_none_or(|other: &OwnedMachine| other.deleting);
+            if newer {
+                machines.insert(system_id.to_owned(), machine);
             }
         }
         Ok(machines)

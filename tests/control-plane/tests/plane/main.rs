@@ -214,6 +214,18 @@ fn a_workload_answers_only_through_an_open_gate() -> Result<()> {
     assert_eq!(ask()?, "ok");
     workload.set_gate(false);
     assert!(ask().is_err(), "a closed gate is closed");
+    let inside = std::fs::read_to_string(workload.kubeconfig())?;
+    let port = inside
+        .split("https://")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let port = port.expect("an address").to_owned();
+    std::net::TcpStream::connect(&port)?;
+    drop(workload);
+    assert!(
+        std::net::TcpStream::connect(&port).is_err(),
+        "its API server is gone"
+    );
     Ok(())
 }
 
@@ -235,7 +247,13 @@ fn workloads_of_the_same_name_share_nothing() -> Result<()> {
 #[tokio::test]
 async fn clients_belong_to_whoever_asks() -> Result<()> {
     // blocking calls are allowed here too: nothing of the plane runs in this runtime
+    let started = Instant::now();
     let plane = plane();
+    println!(
+        "shared plane after {:?}: {:?} MiB",
+        started.elapsed(),
+        plane.memory_mib()
+    );
     plane.create_namespace("clients")?;
     let namespaces: Api<Namespace> = Api::all(plane.client());
     ensure!(namespaces.get_opt("clients").await?.is_some());

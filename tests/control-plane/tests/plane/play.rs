@@ -301,6 +301,11 @@ async fn a_cluster_comes_up_and_goes() -> Result<()> {
     })
     .await?;
     assert!(follower.gate_open());
+    let described = plane.clusterctl(&["describe", "cluster", "play", "-n", NAMESPACE])?;
+    assert!(
+        described.contains("KubeadmControlPlane play/play"),
+        "{described}"
+    );
     let boots = follower.boots();
     assert_eq!(
         boots.values().filter(|boot| **boot == Boot::Join).count(),
