@@ -1,0 +1,80 @@
+//! The cluster is being deleted: wait for its machines, then take away what is ours.
+
+use std::convert::Infallible;
+
+use capmaas_api::names;
+
+use super::endpoint::Endpoint;
+use super::{ClusterFlow, End, Run};
+use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
+
+impl Run<'_> {
+    pub(super) fn delete(mut self) -> ClusterFlow<Infallible> {
+        let endpoint = self.endpoint_kind();
+        let machines = self.machines()?;
+        if !machines.is_empty() {
+            self.keep_leaving(endpoint)?;
+            let message = "waiting until the MaasMachines of the cluster are gone";
+            self.conditions.set("Deleting", true, "Deleting", message);
+            let poll = self.seen.settings.poll.clamp(1, 10);
+            return Err(self.done(Some(poll)));
+        }
+        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
+        match (endpoint, id) {
+            (Some(Endpoint::Generated(name)), id) => self.delete_record(&name, id)?,
+            (Some(Endpoint::Given(name)), _) => self.empty_record(&name)?,
+            _ => {}
+        }
+        self.release_object()
+    }
+
+    /// While machines go, their addresses leave the record one by one: they wait for it.
+    fn keep_leaving(&mut self, endpoint: Option<Endpoint>) -> ClusterFlow<()> {
+        let name = match endpoint {
+            Some(Endpoint::Generated(name) | Endpoint::Given(name)) => name,
+            _ => return Ok(()),
+        };
+        let user = match self.read(Read::WhoAmI)? {
+            Ok(Reply::User(user)) => user,
+            other => return Err(self.maas_trouble(&super::unexpected(other))),
+        };
+        if let Some(record) = self.record_by_name(&name)? {
+            self.remaining(&user, record)?;
+        }
+        Ok(())
+    }
+
+    /// Ours: made by us, and still called what we called it.
+    fn delete_record(&mut self, name: &str, id: Option<u64>) -> ClusterFlow<()> {
+        let Some(record) = self.record_by_name(name)? else { return Ok(()) };
+        // Without an id the crash came between making and writing it; empty means ours.
+        let ours = id.map_or(record.addresses.is_empty(), |id| id == record.id);
+        if !ours {
+            let note = format!("DNS record {name} was left in MAAS: it is not the one we made");
+            self.event(EventKind::Warning, "DNSRecordLeft", "DeleteDNS", note);
+            return Ok(());
+        }
+        let record = self.write_record(record, Default::default())?;
+        match self.perform(Effect::DeleteDns { id: record.id })? {
+            Ok(_) => Ok(()),
+            Err(error) if error.category == Category::NotFound => Ok(()),
+            Err(error) => Err(self.maas_trouble(&error)),
+        }
+    }
+
+    /// The user's own record keeps existing, without our addresses.
+    fn empty_record(&mut self, name: &str) -> ClusterFlow<()> {
+        if let Some(record) = self.record_by_name(name)? {
+            self.write_record(record, Default::default())?;
+        }
+        Ok(())
+    }
+
+    fn release_object(mut self) -> ClusterFlow<Infallible> {
+        let finalizers =
+            self.finalizers.iter().filter(|f| *f != names::CLUSTER_FINALIZER).cloned().collect();
+        self.patch(ObjectPatch { finalizers: Some(finalizers), ..ObjectPatch::default() })?;
+        let end: End = self.finished(None, None);
+        Err(end)
+    }
+}

@@ -1,0 +1,304 @@
+//! Which addresses the record holds.
+//!
+//! In: control planes that are Deployed and on. Out: being deleted, no longer Deployed, or off in
+//! two readings. One reading of "off", or "unknown", changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capmaas_api::{MaasMachine, Network, names};
+
+use super::endpoint::Endpoint;
+use super::{ClusterFlow, LOAD_BALANCER_READY, Run, TTL, unexpected};
+use crate::maas::{DnsResource, Machine, Power, Status, User};
+use crate::machine::DEPLOYED;
+use crate::ownership::{Claim, Ownership, judge};
+use crate::provider_id;
+use crate::step::{Category, Effect, EventKind, Read, Reply};
+use crate::time::unix_seconds;
+
+/// What one control plane means for the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Membership {
+    In,
+    Out,
+    /// As it is: the reading decides nothing.
+    Unchanged,
+}
+
+impl Run<'_> {
+    /// Compares the record with the control planes, and writes it only when it differs.
+    pub(super) fn keep_record(&mut self, user: &User, endpoint: &Endpoint) -> ClusterFlow<()> {
+        let record = match endpoint {
+            Endpoint::Elsewhere => return Ok(()),
+            Endpoint::Generated(name) => self.own_record(name)?,
+            Endpoint::Given(name) => self.given_record(name)?,
+        };
+        self.free_dropped(&record)?;
+        let wanted = self.wanted_addresses(user, &record)?;
+        let record = self.write_record(record, wanted)?;
+        let network = self.status.network.get_or_insert_with(Network::default);
+        network.addresses = Some(record.ips()).filter(|a| !a.is_empty());
+        if record.addresses.is_empty() {
+            let message = "the record holds no address yet: no control plane is deployed and on";
+            self.conditions.set(LOAD_BALANCER_READY, true, "WaitingForControlPlane", message);
+        } else {
+            self.conditions.set(LOAD_BALANCER_READY, true, "LoadBalancerReady", "");
+        }
+        Ok(())
+    }
+
+    /// The record of a generated name: by its id once that is written down, else made.
+    fn own_record(&mut self, name: &str) -> ClusterFlow<DnsResource> {
+        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
+        if let Some(id) = id
+            && let Some(record) = self.record_by_id(id)?
+        {
+            return Ok(record);
+        }
+        // No id, or the record is gone (MAAS deletes one whose last address row disappears).
+        let record = match self.record_by_name(name)? {
+            None => self.create_record(name)?,
+            // Ours if it is as empty as we made it; the crash came before its id was written.
+            Some(found) if found.addresses.is_empty() || id.is_some() => found,
+            Some(_) => {
+                let message = format!(
+                    "DNS record {name} exists in MAAS and holds addresses that are not ours: \
+                     remove it there"
+                );
+                return Err(self.no_name(&message));
+            }
+        };
+        self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))?;
+        Ok(record)
+    }
+
+    /// The record of a name the user gave: found, or made for them; never deleted later.
+    fn given_record(&mut self, name: &str) -> ClusterFlow<DnsResource> {
+        match self.record_by_name(name)? {
+            Some(record) => Ok(record),
+            None => self.create_record(name),
+        }
+    }
+
+    fn record_by_id(&mut self, id: u64) -> ClusterFlow<Option<DnsResource>> {
+        match self.read(Read::DnsResource(id))? {
+            Ok(Reply::Dns(mut found)) => Ok(found.pop()),
+            other => Err(self.maas_trouble(&unexpected(other))),
+        }
+    }
+
+    pub(super) fn record_by_name(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
+        match self.read(Read::DnsByName(name.to_owned()))? {
+            // Renaming in MAAS can make two of one name; the older one is taken, always.
+            Ok(Reply::Dns(mut found)) => {
+                found.sort_by_key(|r| std::cmp::Reverse(r.id));
+                Ok(found.pop())
+            }
+            Err(error) if error.category == Category::NotFound => Err(self.domain_missing()?),
+            other => Err(self.maas_trouble(&unexpected(other))),
+        }
+    }
+
+    fn wanted_addresses(
+        &mut self,
+        user: &User,
+        record: &DnsResource,
+    ) -> ClusterFlow<BTreeSet<String>> {
+        let members = self.control_planes()?;
+        let mut wanted = BTreeSet::new();
+        for object in &members {
+            let Some(id) = object.spec.provider_id.as_deref().and_then(provider_id::system_id)
+            else {
+                continue;
+            };
+            let machine = match self.read(Read::Machine(id.to_owned()))? {
+                Ok(Reply::Machine(machine)) => *machine,
+                Ok(Reply::Absent) => continue,
+                other => return Err(self.maas_trouble(&unexpected(other))),
+            };
+            let present: BTreeSet<String> = record.ips().into_iter().collect();
+            match self.membership(object, &machine, user) {
+                Membership::Out => {}
+                Membership::In => wanted.extend(service_addresses(&machine)),
+                Membership::Unchanged => {
+                    wanted.extend(machine.ip_addresses.into_iter().filter(|a| present.contains(a)));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn control_planes(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
+        let mut all = self.machines()?;
+        all.retain(|m| {
+            m.metadata.labels.as_ref().is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL))
+        });
+        all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        Ok(all)
+    }
+
+    /// Every `MaasMachine` of the cluster. One that cannot be read stops the reconcile: leaving it
+    /// out would take its address away.
+    pub(super) fn machines(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
+        let namespace = self.namespace().to_owned();
+        let cluster = self.cluster_name().to_owned();
+        let read = match self.read(Read::MaasMachines { namespace, cluster })? {
+            Ok(Reply::MaasMachines(objects)) => objects,
+            _ => return Err(self.finished(None, Some(self.seen.settings.poll))),
+        };
+        let parsed: Result<Vec<MaasMachine>, _> =
+            read.into_iter().map(serde_json::from_value).collect();
+        parsed.map_err(|_| self.finished(None, Some(self.seen.settings.poll)))
+    }
+
+    fn membership(&self, object: &MaasMachine, machine: &Machine, user: &User) -> Membership {
+        if object.metadata.deletion_timestamp.is_some() || machine.status != Status::Deployed {
+            return Membership::Out;
+        }
+        let annotations = object.metadata.annotations.as_ref();
+        let claim = Claim {
+            user: user.name.clone(),
+            mark: annotations.and_then(|a| a.get(names::MARK_ANNOTATION)).cloned(),
+            cluster: self.cluster_name().to_owned(),
+            namespace: self.namespace().to_owned(),
+            machine: object.metadata.name.clone().unwrap_or_default(),
+        };
+        if matches!(judge(machine, &claim), Ownership::Foreign(_) | Ownership::Nobody) {
+            return Membership::Out;
+        }
+        match machine.power {
+            Power::On => Membership::In,
+            Power::Off if self.seen_off_before(object) => Membership::Out,
+            Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
+        }
+    }
+
+    /// An earlier reading, the machine's own, saw it off as well.
+    fn seen_off_before(&self, object: &MaasMachine) -> bool {
+        let Some(status) = &object.status else { return false };
+        let since = status.conditions.iter().flatten().find_map(|c| {
+            let off = c.kind == DEPLOYED
+                && c.status == "False"
+                && c.reason.as_deref() == Some("MachinePoweredOff");
+            off.then_some(c.last_transition_time.as_deref()).flatten().and_then(unix_seconds)
+        });
+        let confirm = self.seen.settings.power_confirm;
+        status.machine_powered == Some(false)
+            && since.is_some_and(|at| at.saturating_add(confirm) <= self.seen.now)
+    }
+
+    /// Writes the full list if it differs.
+    pub(super) fn write_record(
+        &mut self,
+        record: DnsResource,
+        wanted: BTreeSet<String>,
+    ) -> ClusterFlow<DnsResource> {
+        let present: BTreeSet<String> = record.ips().into_iter().collect();
+        if present == wanted && record.ttl == Some(TTL) {
+            return Ok(record);
+        }
+        let dropped: Vec<String> = record
+            .addresses
+            .iter()
+            .filter(|a| a.reserved && !wanted.contains(&a.ip))
+            .map(|a| a.ip.clone())
+            .collect();
+        if !dropped.is_empty() {
+            // A row that MAAS reserved for the record stays when the address leaves it.
+            let mut all: BTreeSet<String> = self.to_free().into_iter().collect();
+            all.extend(dropped);
+            let text = all.into_iter().collect::<Vec<_>>().join(" ");
+            self.annotate(names::DNS_RESERVED_ANNOTATION, Some(text))?;
+        }
+        let addresses: Vec<String> = wanted.iter().cloned().collect();
+        let effect = Effect::SetDnsAddresses { id: record.id, addresses, ttl: TTL };
+        let written = match self.perform(effect)? {
+            Ok(Reply::Dns(mut records)) if !records.is_empty() => records.swap_remove(0),
+            // Gone in between: the next look makes it anew.
+            Err(error) if error.category == Category::NotFound => {
+                return Err(self.finished(None, Some(1)));
+            }
+            other => return Err(self.maas_trouble(&unexpected(other))),
+        };
+        self.tell_difference(&record.fqdn, &present, &wanted);
+        self.free_dropped(&written)?;
+        Ok(written)
+    }
+
+    fn tell_difference(
+        &mut self,
+        fqdn: &str,
+        before: &BTreeSet<String>,
+        after: &BTreeSet<String>,
+    ) {
+        let list = |set: Vec<&String>| {
+            set.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        };
+        let added = list(after.difference(before).collect());
+        let removed = list(before.difference(after).collect());
+        let mut note = format!("{fqdn}:");
+        if !added.is_empty() {
+            note.push_str(&format!(" added {added}"));
+        }
+        if !removed.is_empty() {
+            note.push_str(&format!(" removed {removed}"));
+        }
+        if before != after {
+            self.event(EventKind::Normal, "DNSRecordChanged", "UpdateDNS", note);
+        }
+    }
+
+    fn to_free(&self) -> Vec<String> {
+        let text = self.annotations.get(names::DNS_RESERVED_ANNOTATION);
+        text.map(|t| t.split_whitespace().map(str::to_owned).collect()).unwrap_or_default()
+    }
+
+    /// Gives back the addresses that MAAS reserved for the record and that have left it.
+    pub(super) fn free_dropped(&mut self, record: &DnsResource) -> ClusterFlow<()> {
+        let waiting = self.to_free();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let held = record.ips();
+        for ip in waiting.into_iter().filter(|ip| !held.contains(ip)) {
+            self.free_address(ip)?;
+        }
+        self.annotate(names::DNS_RESERVED_ANNOTATION, None)
+    }
+
+    fn free_address(&mut self, ip: String) -> ClusterFlow<()> {
+        match self.read(Read::Reservation(ip.clone()))? {
+            Ok(Reply::Reserved(_)) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(self.maas_trouble(&error)),
+        }
+        match self.perform(Effect::ReleaseAddress { ip })? {
+            Ok(_) => Ok(()),
+            // Somebody else has it by now, or freed it.
+            Err(error) if error.category == Category::BadRequest => Ok(()),
+            Err(error) => Err(self.maas_trouble(&error)),
+        }
+    }
+
+    /// Addresses that may stay in the record while the cluster is being deleted.
+    pub(super) fn remaining(
+        &mut self,
+        user: &User,
+        record: DnsResource,
+    ) -> ClusterFlow<DnsResource> {
+        let wanted = self.wanted_addresses(user, &record)?;
+        self.write_record(record, wanted)
+    }
+}
+
+/// One address of each family: the first that MAAS shows.
+fn service_addresses(machine: &Machine) -> Vec<String> {
+    let mut by_family: BTreeMap<bool, String> = BTreeMap::new();
+    for ip in &machine.ip_addresses {
+        if let Ok(parsed) = ip.parse::<std::net::IpAddr>() {
+            by_family.entry(parsed.is_ipv6()).or_insert_with(|| ip.clone());
+        }
+    }
+    by_family.into_values().collect()
+}
+

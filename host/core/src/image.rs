@@ -1,0 +1,49 @@
+//! Whether MAAS has the image a machine wants.
+
+use crate::maas::Image;
+
+/// Why an image cannot be deployed, if that is certain from the list of images.
+///
+/// MAAS lists a custom image under its bare name, and resolves aliases such as `22.04` itself; so
+/// only a name that no rule explains counts as missing.
+pub fn missing(wanted: &str, images: &[Image]) -> Option<String> {
+    let series = wanted.rsplit('/').next().unwrap_or(wanted);
+    let alias = series.starts_with(|c: char| c.is_ascii_digit());
+    let fits = |image: &Image| match wanted.split_once('/') {
+        Some(("custom", name)) => image.name == name,
+        Some(_) => image.name == wanted,
+        None => image.name == wanted || image.name.rsplit('/').next() == Some(wanted),
+    };
+    if alias || images.iter().any(fits) {
+        return None;
+    }
+    let mut names: Vec<&str> = images.iter().map(|i| i.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let have = if names.is_empty() { "none at all".to_owned() } else { names.join(", ") };
+    Some(format!("MAAS has no image {wanted:?} (it has {have}); import it or correct spec.image"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images() -> Vec<Image> {
+        ["ubuntu/noble", "u-2404-k8s"]
+            .map(|name| Image { name: name.into(), architecture: "amd64/generic".into() })
+            .to_vec()
+    }
+
+    #[test]
+    fn every_form_that_maas_resolves_is_taken() {
+        for form in ["ubuntu/noble", "noble", "custom/u-2404-k8s", "u-2404-k8s", "24.04"] {
+            assert_eq!(missing(form, &images()), None, "{form}");
+        }
+    }
+
+    #[test]
+    fn a_missing_image_is_named_with_what_there_is() {
+        let problem = missing("custom/u-2204", &images()).unwrap();
+        assert!(problem.contains("custom/u-2204") && problem.contains("ubuntu/noble"), "{problem}");
+    }
+}

@@ -1,0 +1,218 @@
+//! The object is being deleted: out of DNS, release, see it go, drop the finalizer.
+
+use std::convert::Infallible;
+
+use capmaas_api::names;
+
+use super::failure::Trouble;
+use super::report::End;
+use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
+use crate::cluster::TTL;
+use crate::maas::{DnsResource, Machine, User};
+use crate::ownership::{OwnedMachine, Ownership};
+use crate::policy::Stage;
+use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
+
+impl Run<'_> {
+    pub(super) fn delete(mut self) -> MachineFlow<Infallible> {
+        if self.provider_id.is_none() && self.mark().is_none() {
+            return self.gone("no machine was ever taken");
+        }
+        let user = match self.read(Read::WhoAmI)? {
+            Ok(Reply::User(user)) => user,
+            other => return Err(self.deletion_trouble(&unexpected(other))),
+        };
+        let named = self.system_id();
+        for (machine, owned) in self.marked(&user)? {
+            if named.as_deref() != Some(machine.system_id.as_str()) {
+                let id = machine.system_id.clone();
+                self.give_back(owned, &id)?;
+            }
+        }
+        let Some(id) = named else {
+            return match self.allocation_in_flight() {
+                Some(left) => {
+                    let message = "an allocate call went unanswered; waiting until MAAS can no \
+                                   longer be working on it";
+                    let again = left.clamp(1, self.seen.settings.poll.max(1));
+                    Err(self.waiting("AllocationUnanswered", message, Some(again)))
+                }
+                None => self.gone("no machine is held"),
+            };
+        };
+        let machine = match self.read(Read::Machine(id.clone()))? {
+            Ok(Reply::Machine(machine)) => *machine,
+            Ok(Reply::Absent) => return self.gone("MAAS does not know the machine any more"),
+            other => return Err(self.deletion_trouble(&unexpected(other))),
+        };
+        self.record(&machine);
+        match self.judge(&machine, &user)? {
+            Ownership::Nobody => self.gone(&format!("{} is free again", machine.hostname)),
+            Ownership::Foreign(why) => {
+                let note = format!("{} was left alone: {why}", machine.hostname);
+                self.event(EventKind::Warning, "MachineNotOwned", "Release", note.clone());
+                self.gone(&note)
+            }
+            Ownership::Ours(owned) | Ownership::Unstamped(owned) => {
+                self.leave_dns(&machine)?;
+                self.release(&user, machine, owned)
+            }
+        }
+    }
+
+    fn deletion_trouble(&mut self, error: &crate::step::CallError) -> End {
+        let (reason, message) = super::report::explain(error);
+        let message = format!("{message}; the host cannot be released until then");
+        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
+        self.waiting(reason, &message, Some(again))
+    }
+
+    /// Waits until the machine's addresses have been out of the record for one TTL.
+    fn leave_dns(&mut self, machine: &Machine) -> MachineFlow<()> {
+        if !self.control_plane() {
+            return Ok(());
+        }
+        let Some(record) = self.dns_record()? else { return Ok(()) };
+        let ips = record.ips();
+        let attached = machine.ip_addresses.iter().any(|ip| ips.contains(ip));
+        if attached {
+            let message = "waiting until the address has left the cluster's DNS record";
+            self.status.dns_attached = Some(true);
+            self.conditions.set(DNS_ATTACHED, true, "DNSDetachPending", message);
+            self.conditions.set("Deleting", true, "Deleting", message);
+            let poll = self.seen.settings.poll.clamp(1, 5);
+            return Err(self.done(Some(poll)));
+        }
+        let was_attached = self.conditions.since(DNS_ATTACHED, "True").is_some();
+        let detached_at = self.conditions.since(DNS_ATTACHED, "False");
+        let since = match (was_attached, detached_at) {
+            // Never in the record: nobody has resolved it.
+            (false, None) => return Ok(()),
+            (true, _) => self.seen.now,
+            (false, Some(at)) => at,
+        };
+        let ttl = u64::from(record.ttl.unwrap_or(TTL));
+        let until = since.saturating_add(ttl);
+        self.status.dns_attached = Some(false);
+        let message = "the address has left the DNS record; resolvers may still hold it";
+        self.conditions.set(DNS_ATTACHED, false, "DNSDetached", message);
+        if until > self.seen.now {
+            self.conditions.set("Deleting", true, "Deleting", message);
+            let left = until - self.seen.now;
+            return Err(self.done(Some(left)));
+        }
+        Ok(())
+    }
+
+    /// The cluster's record, if DNS is managed at all.
+    fn dns_record(&mut self) -> MachineFlow<Option<DnsResource>> {
+        let Some(cluster) = &self.seen.maas_cluster else { return Ok(None) };
+        let annotations = cluster.metadata.annotations.as_ref();
+        let id = annotations.and_then(|a| a.get(names::DNS_RESOURCE_ANNOTATION));
+        let network = cluster.status.as_ref().and_then(|s| s.network.as_ref());
+        let name = network.and_then(|n| n.dns_name.clone());
+        let read = match (id.and_then(|id| id.parse().ok()), name) {
+            (Some(id), _) => Read::DnsResource(id),
+            (None, Some(name)) => Read::DnsByName(name),
+            (None, None) => return Ok(None),
+        };
+        match self.read(read)? {
+            Ok(Reply::Dns(mut records)) if !records.is_empty() => Ok(Some(records.swap_remove(0))),
+            Ok(_) => Ok(None),
+            Err(error) => Err(self.deletion_trouble(&error)),
+        }
+    }
+
+    fn release(
+        mut self,
+        user: &User,
+        machine: Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<Infallible> {
+        let poll = self.seen.settings.poll.clamp(1, 10);
+        if machine.status.releasing() {
+            return Err(self.leaving(&machine, poll));
+        }
+        if machine.locked {
+            let message = format!(
+                "{} is locked in MAAS and cannot be released: unlock it there",
+                machine.hostname
+            );
+            return Err(self.unable("MachineLocked", &message));
+        }
+        if let Some(left) = self.held_back(&["release"]) {
+            return Err(self.done(Some(left.max(1))));
+        }
+        if !machine.status.releasable() {
+            let message = format!(
+                "{} is {:?} in MAAS, which does not allow a release; waiting until that is over",
+                machine.hostname,
+                machine.status.label()
+            );
+            return Err(self.unable("ReleaseImpossible", &message));
+        }
+        let owned = self.still_owned(user, &machine, owned)?;
+        let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
+        match self.perform(Effect::Release { machine: owned, comment })? {
+            Ok(_) => {
+                self.status.failure = None;
+                let note = format!("asked MAAS to release {}", machine.hostname);
+                self.event(EventKind::Normal, "ReleaseStarted", "Release", note);
+                Err(self.leaving(&machine, 1))
+            }
+            Err(error) if error.endpoint_wide() => Err(self.deletion_trouble(&error)),
+            Err(error) => {
+                let message =
+                    format!("{} could not be released: {}", machine.hostname, error.message);
+                let machine = Some(machine);
+                let (stage, category) = (Stage::Release, "machine-failed");
+                Err(self.fail(Trouble { stage, category, message, machine }))
+            }
+        }
+    }
+
+    /// When DNS was read in between, the ownership reading is taken anew: it must be the last
+    /// thing before the release.
+    fn still_owned(
+        &mut self,
+        user: &User,
+        machine: &Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<OwnedMachine> {
+        if !self.control_plane() {
+            return Ok(owned);
+        }
+        let fresh = match self.read(Read::Machine(machine.system_id.clone()))? {
+            Ok(Reply::Machine(fresh)) => *fresh,
+            Ok(Reply::Absent) => return Err(self.untouched(Some(1))),
+            other => return Err(self.deletion_trouble(&unexpected(other))),
+        };
+        match self.judge(&fresh, user)? {
+            Ownership::Ours(owned) | Ownership::Unstamped(owned) => Ok(owned),
+            _ => Err(self.untouched(Some(1))),
+        }
+    }
+
+    fn leaving(&mut self, machine: &Machine, poll: u64) -> End {
+        self.status.ready = false;
+        let message = format!("MAAS releases {}", machine.hostname);
+        self.conditions.set(DEPLOYED, false, "Deleted", &message);
+        self.conditions.set("Deleting", true, "Deleting", &message);
+        self.done(Some(poll))
+    }
+
+    /// Nothing of ours is left in MAAS.
+    fn gone(mut self, note: &str) -> MachineFlow<Infallible> {
+        let finalizers =
+            self.finalizers.iter().filter(|f| *f != names::MACHINE_FINALIZER).cloned().collect();
+        self.event(EventKind::Normal, "SuccessfulRelease", "Release", note.to_owned());
+        let patch = ObjectPatch { finalizers: Some(finalizers), ..Default::default() };
+        match self.patch(patch)? {
+            Ok(()) => Err(self.untouched(None)),
+            Err(error) if error.category == crate::step::Category::NotFound => {
+                Err(self.untouched(None))
+            }
+            Err(error) => Err(self.patch_failed(&error)),
+        }
+    }
+}

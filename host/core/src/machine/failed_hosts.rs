@@ -1,0 +1,70 @@
+use capmaas_api::names;
+use serde::{Deserialize, Serialize};
+
+use super::Run;
+use crate::policy::Avoided;
+
+/// A host that failed for this `MaasMachine`, remembered in an annotation so that neither a crash
+/// nor a lost status forgets it.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedHost {
+    /// MAAS system id.
+    #[serde(rename = "systemID")]
+    pub system_id: String,
+    /// Why it was given up.
+    pub reason: String,
+    /// Unix seconds.
+    pub failed_at: u64,
+    /// Unix seconds until which it is not taken again.
+    pub avoid_until: u64,
+    /// Unix seconds before which no other host is taken.
+    #[serde(default)]
+    pub next_at: u64,
+    /// It is left broken in MAAS on purpose.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub broken: bool,
+    /// It was seen released and off (or left broken), so another may be taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settled: bool,
+}
+
+impl Run<'_> {
+    /// The hosts that failed so far. An annotation that cannot be read counts as none: then a host
+    /// may be tried twice, but nothing is stuck.
+    pub(super) fn failed_hosts(&self) -> Vec<FailedHost> {
+        let text = self.annotations.get(names::FAILED_HOSTS_ANNOTATION);
+        text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default()
+    }
+
+    /// The failed host that is still on its way out.
+    pub(super) fn outgoing(&self, system_id: &str) -> Option<FailedHost> {
+        self.failed_hosts().into_iter().find(|h| h.system_id == system_id && !h.settled)
+    }
+
+    /// Seconds until the next host may be taken.
+    pub(super) fn pause_before_next(&self) -> Option<u64> {
+        let next_at = self.failed_hosts().iter().map(|h| h.next_at).max()?;
+        (next_at > self.seen.now).then(|| next_at - self.seen.now)
+    }
+
+    pub(super) fn avoided(&self) -> Vec<Avoided> {
+        let mut list: Vec<Avoided> = self
+            .failed_hosts()
+            .into_iter()
+            .filter(|h| h.avoid_until > self.seen.now)
+            .map(|h| Avoided {
+                system_id: h.system_id,
+                reason: h.reason,
+                until: h.avoid_until,
+            })
+            .collect();
+        list.sort_by(|a, b| (&a.system_id, a.until).cmp(&(&b.system_id, b.until)));
+        list
+    }
+}
+
+/// The annotation's text.
+pub(super) fn annotation(hosts: &[FailedHost]) -> Option<String> {
+    serde_json::to_string(hosts).ok()
+}

@@ -1,0 +1,162 @@
+//! A machine is held: stamp it, turn swap off, deploy.
+
+use std::convert::Infallible;
+
+use capmaas_api::Deployment;
+
+use super::failure::Trouble;
+use super::{MachineFlow, Run, unexpected};
+use crate::maas::{Machine, Status, User};
+use crate::ownership::{self, OwnedMachine, Ownership};
+use crate::policy::Stage;
+use crate::step::{CallError, Category, Effect, EventKind, Reply};
+
+impl Run<'_> {
+    /// Goes on with a machine that a proof has just shown to be ours.
+    pub(super) fn prepare_or_observe(
+        self,
+        user: &User,
+        machine: Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<Infallible> {
+        if matches!(machine.status, Status::Allocated | Status::Reserved) {
+            self.prepare(user, machine, owned)
+        } else {
+            self.ours(user, machine, owned)
+        }
+    }
+
+    pub(super) fn prepare(
+        mut self,
+        user: &User,
+        machine: Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<Infallible> {
+        self.record(&machine);
+        if self.status.failure.as_ref().is_some_and(|f| f.gave_up) {
+            let message = self.status.failure_message.clone().unwrap_or_default();
+            let drift = self.seen.settings.drift;
+            return Err(self.waiting("MachineDeployFailed", &message, Some(drift)));
+        }
+        if let Some(left) = self.held_back(&["prepare"]) {
+            return Err(self.done(Some(left.max(1))));
+        }
+        let digest = self.bootstrap_data()?;
+        let (machine, owned) = self.stamp(user, machine, owned)?;
+        let (machine, owned) = self.swap_off(user, machine, owned)?;
+        self.deploy(machine, owned, digest)
+    }
+
+    /// Gives the machine our annotations, which live until it is truly released.
+    pub(super) fn stamp(
+        &mut self,
+        user: &User,
+        machine: Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<(Machine, OwnedMachine)> {
+        let claim = self.claim(user);
+        let annotations = claim.annotations();
+        let stamped = annotations.iter().all(|(k, v)| machine.annotations.get(k) == Some(v));
+        if stamped {
+            return Ok((machine, owned));
+        }
+        let outcome = self.perform(Effect::Annotate { machine: owned, annotations })?;
+        self.shown(user, &machine, outcome, "set its annotations")
+    }
+
+    fn swap_off(
+        &mut self,
+        user: &User,
+        machine: Machine,
+        owned: OwnedMachine,
+    ) -> MachineFlow<(Machine, OwnedMachine)> {
+        if machine.swap_size == Some(0) {
+            return Ok((machine, owned));
+        }
+        let outcome = self.perform(Effect::SwapOff { machine: owned })?;
+        self.shown(user, &machine, outcome, "turn its swap off")
+    }
+
+    /// A reply that shows the machine serves as the ownership reading for the next effect.
+    fn shown(
+        &mut self,
+        user: &User,
+        machine: &Machine,
+        outcome: crate::transcript::Outcome,
+        what: &str,
+    ) -> MachineFlow<(Machine, OwnedMachine)> {
+        match outcome {
+            Ok(Reply::Machine(shown)) => match ownership::judge(&shown, &self.claim(user)) {
+                Ownership::Ours(owned) => Ok((*shown, owned)),
+                _ => Err(self.untouched(Some(1))),
+            },
+            other => {
+                let error = unexpected(other);
+                Err(self.held_machine_trouble(machine, what, &error))
+            }
+        }
+    }
+
+    fn deploy(
+        mut self,
+        machine: Machine,
+        owned: OwnedMachine,
+        digest: String,
+    ) -> MachineFlow<Infallible> {
+        let image = self.seen.object.spec.image.trim().to_owned();
+        let outcome = self.perform(Effect::Deploy {
+            machine: owned,
+            distro_series: image.clone(),
+            in_memory: self.seen.object.spec.deploy_in_memory == Some(true),
+            user_data_digest: digest,
+        })?;
+        match outcome {
+            Ok(Reply::Machine(shown)) => {
+                self.record(&shown);
+                self.status.failure = None;
+                self.status.deployment = Some(Deployment {
+                    system_id: machine.system_id.clone(),
+                    started_at: super::signed(self.seen.now),
+                });
+                let note = format!("MAAS deploys {image} to {}", machine.hostname);
+                self.event(EventKind::Normal, "MachineDeployStarted", "Deploy", note);
+                let message = format!("MAAS deploys {image}");
+                let poll = self.seen.settings.poll;
+                Err(self.waiting("MachineDeploying", &message, Some(poll)))
+            }
+            // The state does not allow it: another call was faster, so look.
+            Err(error) if error.category == Category::State => Err(self.untouched(Some(1))),
+            other => {
+                let error = unexpected(other);
+                Err(self.held_machine_trouble(&machine, &format!("deploy {image}"), &error))
+            }
+        }
+    }
+
+    /// A call on a machine that is held, but not deploying, failed.
+    pub(super) fn held_machine_trouble(
+        &mut self,
+        machine: &Machine,
+        what: &str,
+        error: &CallError,
+    ) -> super::report::End {
+        if error.endpoint_wide() {
+            return self.maas_trouble(error);
+        }
+        if machine.locked {
+            let message = format!("{} is locked in MAAS: unlock it there", machine.hostname);
+            return self.unable("MachineLocked", &message);
+        }
+        if error.category == Category::Conflict {
+            return self.untouched(Some(error.retry_after.unwrap_or(5)));
+        }
+        let message = format!("MAAS does not {what} on {}: {}", machine.hostname, error.message);
+        let rejected = matches!(error.category, Category::BadRequest | Category::Forbidden);
+        self.fail(Trouble {
+            stage: Stage::Prepare,
+            category: if rejected { "rejected" } else { "machine-failed" },
+            message,
+            machine: Some(machine.clone()),
+        })
+    }
+}

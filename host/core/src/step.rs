@@ -1,0 +1,428 @@
+//! The vocabulary of a transcript: what can be asked of the world, and what it can answer.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::maas::{DnsResource, Image, Machine, MaasEvent, ReservedAddress, User};
+use crate::ownership::OwnedMachine;
+use crate::policy::{AllocateConstraints, Answered, Question, Refused};
+
+/// One step of a reconcile.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub enum Step<S> {
+    /// Look at something.
+    Read(Read),
+    /// Ask a policy.
+    Ask(Box<Question>),
+    /// Change something.
+    Do(Effect),
+    /// The reconcile is over.
+    Done(Box<Done<S>>),
+}
+
+/// Something to look at. Reading is always safe to repeat.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum Read {
+    /// `GET /machines/{id}/`; answered by [`Reply::Machine`] or [`Reply::Absent`].
+    Machine(String),
+    /// `GET /machines/?agent_name=…`; answered by [`Reply::Machines`].
+    MachinesByMark(String),
+    /// `GET /machines/?status=ready&…`; answered by [`Reply::Machines`].
+    Candidates(Box<AllocateConstraints>),
+    /// `GET /users/?op=whoami`; answered by [`Reply::User`].
+    WhoAmI,
+    /// `GET /version/`; answered by [`Reply::Text`].
+    Version,
+    /// `GET /boot-resources/`; answered by [`Reply::Images`].
+    Images,
+    /// Names in `GET /zones/`; answered by [`Reply::Names`].
+    Zones,
+    /// Names in `GET /resourcepools/`; answered by [`Reply::Names`].
+    Pools,
+    /// Names in `GET /tags/`; answered by [`Reply::Names`].
+    Tags,
+    /// Names in `GET /domains/`; answered by [`Reply::Names`].
+    Domains,
+    /// Newest ERROR events of a machine; answered by [`Reply::Events`].
+    ErrorEvents(String),
+    /// `GET /dnsresources/?fqdn=…`; answered by [`Reply::Dns`].
+    DnsByName(String),
+    /// `GET /dnsresources/{id}/`; answered by [`Reply::Dns`] with one entry or none.
+    DnsResource(u64),
+    /// `GET /ipaddresses/?ip=…`: a reservation of our user; answered by [`Reply::Reserved`].
+    Reservation(String),
+    /// The bootstrap Secret; the content stays with the shell; answered by [`Reply::Secret`].
+    BootstrapSecret {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
+    /// The object being reconciled, straight from the API server; answered by [`Reply::Object`] or
+    /// [`Reply::Absent`].
+    Object(ObjectRef),
+    /// All `MaasMachine`s of a cluster, straight from the API server; answered by
+    /// [`Reply::MaasMachines`].
+    MaasMachines {
+        /// Namespace of the cluster.
+        namespace: String,
+        /// Name of the `Cluster`.
+        cluster: String,
+    },
+    /// A fresh random mark; answered by [`Reply::Text`].
+    Mark,
+    /// Six random characters for a DNS name; answered by [`Reply::Text`].
+    Suffix,
+    /// The Node that may be this machine, by host name, then by address; answered by
+    /// [`Reply::Nodes`].
+    Nodes {
+        /// Namespace of the cluster.
+        namespace: String,
+        /// Name of the `Cluster`.
+        cluster: String,
+    },
+}
+
+/// Kind, namespace and name of one of our objects.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRef {
+    /// `MaasMachine` or `MaasCluster`.
+    pub kind: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Something to change.
+///
+/// Not deserialisable on purpose: an [`OwnedMachine`] comes from an ownership read or not at all.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub enum Effect {
+    /// `POST /machines/ op=allocate`; answered by [`Reply::Machine`].
+    Allocate {
+        /// What the machine must be.
+        constraints: Box<AllocateConstraints>,
+        /// `agent_name`, by which the machine is found again.
+        mark: String,
+        /// Shown in MAAS's event log.
+        comment: String,
+    },
+    /// `op=set_workload_annotations`; answered by [`Reply::Machine`].
+    Annotate {
+        /// The machine.
+        machine: OwnedMachine,
+        /// Keys and values; an empty value removes.
+        annotations: BTreeMap<String, String>,
+    },
+    /// `PUT swap_size=0`; answered by [`Reply::Machine`].
+    SwapOff {
+        /// The machine.
+        machine: OwnedMachine,
+    },
+    /// `op=deploy`; answered by [`Reply::Machine`].
+    Deploy {
+        /// The machine.
+        machine: OwnedMachine,
+        /// Sent verbatim as `distro_series`.
+        distro_series: String,
+        /// `ephemeral_deploy`.
+        in_memory: bool,
+        /// SHA-256 of the bootstrap data that the shell read in this reconcile and sends.
+        user_data_digest: String,
+    },
+    /// `op=release`; answered by [`Reply::Machine`].
+    Release {
+        /// The machine.
+        machine: OwnedMachine,
+        /// Shown in MAAS's event log.
+        comment: String,
+    },
+    /// `op=mark_broken`; answered by [`Reply::Machine`].
+    MarkBroken {
+        /// The machine.
+        machine: OwnedMachine,
+        /// Becomes the machine's error description.
+        comment: String,
+    },
+    /// `op=power_on` of a Deployed machine; answered by [`Reply::Machine`].
+    PowerOn {
+        /// The machine.
+        machine: OwnedMachine,
+        /// SHA-256 of the bootstrap data to send along, without which MAAS forgets it.
+        user_data_digest: Option<String>,
+    },
+    /// `op=power_off`; answered by [`Reply::Machine`].
+    PowerOff {
+        /// The machine.
+        machine: OwnedMachine,
+    },
+    /// `POST /dnsresources/`; answered by [`Reply::Dns`].
+    CreateDns {
+        /// Fully qualified name.
+        fqdn: String,
+        /// Seconds.
+        ttl: u32,
+    },
+    /// `PUT /dnsresources/{id}/` with the whole list of addresses; answered by [`Reply::Dns`].
+    SetDnsAddresses {
+        /// The record.
+        id: u64,
+        /// Every address the record shall have, sorted.
+        addresses: Vec<String>,
+        /// Seconds.
+        ttl: u32,
+    },
+    /// `DELETE /dnsresources/{id}/`; answered by [`Reply::Completed`], also when it was gone.
+    DeleteDns {
+        /// The record.
+        id: u64,
+    },
+    /// `POST /ipaddresses/ op=release`; answered by [`Reply::Completed`].
+    ReleaseAddress {
+        /// The address.
+        ip: String,
+    },
+    /// Merge patch of the object's annotations, finalizers and the few spec fields that are ours,
+    /// under its resource version; answered by [`Reply::Written`].
+    Patch {
+        /// The object.
+        object: ObjectRef,
+        /// The change.
+        patch: ObjectPatch,
+    },
+    /// `spec.providerID` of a Node, once, from empty; answered by [`Reply::Completed`].
+    SetNodeProviderId {
+        /// Namespace of the cluster.
+        namespace: String,
+        /// Name of the `Cluster`.
+        cluster: String,
+        /// Name of the Node.
+        node: String,
+        /// The provider id.
+        provider_id: String,
+    },
+}
+
+/// Why performing an effect twice does no harm.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[serde(rename_all = "camelCase")]
+pub enum Repeat {
+    /// The second time changes nothing.
+    Idempotent,
+    /// MAAS or Kubernetes refuses the second time, and the refusal is understood.
+    GuardedByState,
+    /// What the first one did is found again under the mark before another is tried.
+    SettledByMark,
+}
+
+impl Effect {
+    /// Why this effect may be repeated after a crash or a lost reply.
+    pub fn repeat(&self) -> Repeat {
+        match self {
+            Self::Allocate { .. } => Repeat::SettledByMark,
+            Self::Deploy { .. } | Self::CreateDns { .. } | Self::Patch { .. } => {
+                Repeat::GuardedByState
+            }
+            Self::SetNodeProviderId { .. } => Repeat::GuardedByState,
+            Self::Annotate { .. }
+            | Self::SwapOff { .. }
+            | Self::Release { .. }
+            | Self::MarkBroken { .. }
+            | Self::PowerOn { .. }
+            | Self::PowerOff { .. }
+            | Self::SetDnsAddresses { .. }
+            | Self::DeleteDns { .. }
+            | Self::ReleaseAddress { .. } => Repeat::Idempotent,
+        }
+    }
+}
+
+/// A merge patch of what is ours outside the status.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectPatch {
+    /// The patch is refused unless the object still has this version.
+    pub resource_version: String,
+    /// Annotations to set, or with `None` to remove.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// The whole list of finalizers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalizers: Option<Vec<String>>,
+    /// Fields of the spec; `null` removes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub spec: BTreeMap<String, Value>,
+}
+
+/// What the world answered.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub enum Reply {
+    /// A MAAS machine.
+    Machine(Box<Machine>),
+    /// MAAS machines.
+    Machines(Vec<Machine>),
+    /// There is no such thing.
+    Absent,
+    /// The API user.
+    User(User),
+    /// A string.
+    Text(String),
+    /// Names, sorted.
+    Names(Vec<String>),
+    /// Images.
+    Images(Vec<Image>),
+    /// Events, newest first.
+    Events(Vec<MaasEvent>),
+    /// DNS resources.
+    Dns(Vec<DnsResource>),
+    /// An address reserved by our user.
+    Reserved(ReservedAddress),
+    /// State of a Secret; never its content.
+    Secret(SecretState),
+    /// An object of ours.
+    Object(Value),
+    /// `MaasMachine` objects.
+    MaasMachines(Vec<Value>),
+    /// Nodes of the workload cluster.
+    Nodes(Vec<crate::node::NodeView>),
+    /// An effect without an answer of its own was carried out.
+    Completed,
+    /// A patch was written.
+    Written {
+        /// The object's new version.
+        resource_version: String,
+    },
+    /// A policy answered.
+    Answered(Box<Answered>),
+    /// A policy gave no usable answer.
+    Refused(Refused),
+    /// The call failed.
+    Failed(CallError),
+}
+
+/// What is known of a bootstrap Secret.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretState {
+    /// No such Secret.
+    Missing,
+    /// The Secret has no key `value`, or it is empty.
+    Empty,
+    /// The Secret has data.
+    Present {
+        /// SHA-256 of the data, hexadecimal.
+        digest: String,
+        /// Key `format`; `cloud-config` when absent.
+        format: String,
+    },
+}
+
+/// What kind of failure a call met.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum Category {
+    /// 400: MAAS or Kubernetes does not accept the parameters.
+    BadRequest,
+    /// 401, or MAAS's 400 "Unrecognised signature": the key is not accepted.
+    Unauthorized,
+    /// 403: not allowed, or the machine is locked.
+    Forbidden,
+    /// 404.
+    NotFound,
+    /// 409 as text: the state does not allow it, or there is no capacity.
+    State,
+    /// 409 as HTML or from Kubernetes: somebody was faster; read and try again.
+    Conflict,
+    /// 5xx with a text of MAAS.
+    Server,
+    /// 502, 503, 504 as HTML, no connection, time-out before anything was sent.
+    Unavailable,
+    /// The request was sent and no reply came: it may have been carried out.
+    Unknown,
+    /// The certificate is not trusted.
+    Tls,
+    /// A reply that is not what MAAS documents.
+    Malformed,
+}
+
+/// A failed call.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CallError {
+    /// What kind.
+    pub category: Category,
+    /// HTTP status, if there was a reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The other side's own words, trimmed; never the body of a 401, which may hold the secret.
+    pub message: String,
+    /// Seconds the other side asked to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+}
+
+impl CallError {
+    /// The effect may have been carried out although it failed: read before repeating.
+    pub fn ambiguous(&self) -> bool {
+        matches!(
+            self.category,
+            Category::Unknown | Category::Server | Category::Unavailable | Category::Malformed
+        )
+    }
+
+    /// MAAS as a whole does not serve us, whatever we ask: key, certificate, connection.
+    pub fn endpoint_wide(&self) -> bool {
+        matches!(
+            self.category,
+            Category::Unauthorized | Category::Unavailable | Category::Unknown | Category::Tls
+        )
+    }
+}
+
+/// The end of a reconcile.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Done<S> {
+    /// The whole new status; `None` leaves it as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<S>,
+    /// Version of the object the status was computed for; a newer one means: look again.
+    pub resource_version: String,
+    /// Events to publish.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub events: Vec<Event>,
+    /// Seconds until the next look; `None` waits for a watch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<u64>,
+}
+
+/// Normal or warning.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Something went as it should.
+    Normal,
+    /// Something a person may have to look at.
+    Warning,
+}
+
+/// A Kubernetes event.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Normal or warning.
+    pub kind: EventKind,
+    /// PascalCase reason, at most 128 characters.
+    pub reason: String,
+    /// PascalCase verb.
+    pub action: String,
+    /// Sentence, at most 1,000 bytes.
+    pub note: String,
+}

@@ -1,0 +1,55 @@
+use crate::step::{CallError, Effect, Read, Reply, Step};
+use crate::policy::{Answered, Question, Refused};
+
+/// The replies of a reconcile so far, handed out in order.
+///
+/// Deciding code is written straight on and run from its start for every step: each call takes the
+/// next reply, and the first one without a reply ends the run with the step that will bring it. So
+/// the code reads like the story it tells, and is a function of the transcript alone.
+#[derive(Debug)]
+pub struct Transcript<'a> {
+    replies: &'a [Reply],
+    taken: usize,
+}
+
+/// Either a value, or the step that has to come first.
+pub(crate) type Flow<T, S> = Result<T, Box<Step<S>>>;
+
+/// The outcome of a call, once it has come.
+pub(crate) type Outcome = Result<Reply, CallError>;
+
+impl<'a> Transcript<'a> {
+    /// A transcript with the replies that have come so far.
+    pub fn new(replies: &'a [Reply]) -> Self {
+        Self { replies, taken: 0 }
+    }
+
+    fn next(&mut self) -> Option<Outcome> {
+        let reply = self.replies.get(self.taken)?;
+        self.taken += 1;
+        Some(match reply {
+            Reply::Failed(error) => Err(error.clone()),
+            other => Ok(other.clone()),
+        })
+    }
+
+    /// Looks at something.
+    pub(crate) fn read<S>(&mut self, read: Read) -> Flow<Outcome, S> {
+        self.next().ok_or_else(|| Box::new(Step::Read(read)))
+    }
+
+    /// Changes something.
+    pub(crate) fn perform<S>(&mut self, effect: Effect) -> Flow<Outcome, S> {
+        self.next().ok_or_else(|| Box::new(Step::Do(effect)))
+    }
+
+    /// Asks a policy.
+    pub(crate) fn ask<S>(&mut self, question: Question) -> Flow<Result<Answered, Refused>, S> {
+        match self.next() {
+            None => Err(Box::new(Step::Ask(Box::new(question)))),
+            Some(Ok(Reply::Answered(answered))) => Ok(Ok(*answered)),
+            Some(Ok(Reply::Refused(refused))) => Ok(Err(refused)),
+            Some(other) => Ok(Err(Refused::unusable(&format!("unexpected reply {other:?}")))),
+        }
+    }
+}
