@@ -8,6 +8,7 @@ use crate::users::User;
 use crate::world::World;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -167,7 +168,8 @@ impl World {
             )
         };
         let (first, last) = parse_range(&self.subnets[subnet].auto).map_err(|_| exhausted())?;
-        let free = |n: &u32| self.row_by_ip(IpAddr::V4(Ipv4Addr::from(*n))).is_none();
+        let used: HashSet<IpAddr> = self.rows.values().filter_map(|r| r.ip).collect();
+        let free = |n: &u32| !used.contains(&IpAddr::V4(Ipv4Addr::from(*n)));
         (u32::from(first)..=u32::from(last))
             .find(free)
             .map(Ipv4Addr::from)
@@ -185,20 +187,13 @@ impl World {
         }
     }
 
-    /// The machine's `ip_addresses`: configured links when one has an address, else the leases of commissioning.
-    pub(crate) fn machine_ips(&self, machine: &Machine) -> Vec<String> {
-        let of = |kind: AllocType| -> Vec<String> {
-            let mine = |r: &&Row| {
-                r.kind == kind
-                    && r.interface
-                        .as_ref()
-                        .is_some_and(|(m, _)| *m == machine.system_id)
-            };
-            self.rows
-                .values()
-                .filter(mine)
-                .filter_map(|r| r.ip)
-                .map(|ip| ip.to_string())
+    /// The machine's addresses by interface: configured links when one has an address, else the leases of commissioning.
+    pub(crate) fn machine_rows(&self, machine: &Machine) -> Vec<(usize, IpAddr)> {
+        let of = |kind: AllocType| -> Vec<(usize, IpAddr)> {
+            let rows = self.rows.values().filter(|r| r.kind == kind);
+            let mine = rows.filter_map(|r| Some((r.interface.as_ref()?, r.ip?)));
+            mine.filter(|((m, _), _)| *m == machine.system_id)
+                .map(|((_, i), ip)| (*i, ip))
                 .collect()
         };
         let configured = of(AllocType::Auto);
@@ -207,6 +202,14 @@ impl World {
         } else {
             configured
         }
+    }
+
+    /// As the machine's `ip_addresses` shows them.
+    pub(crate) fn machine_ips(&self, machine: &Machine) -> Vec<String> {
+        self.machine_rows(machine)
+            .into_iter()
+            .map(|(_, ip)| ip.to_string())
+            .collect()
     }
 
     pub(crate) fn row_json(&self, row: &Row) -> Value {

@@ -9,13 +9,6 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Domain {
-    pub(crate) id: u64,
-    pub(crate) name: String,
-    pub(crate) ttl: Option<u32>,
-}
-
-#[derive(Debug, Clone)]
 pub(crate) struct DnsRecord {
     pub(crate) id: u64,
     pub(crate) name: String,
@@ -33,13 +26,6 @@ fn unparsable() -> Reply {
 }
 
 impl World {
-    pub(crate) fn domain_name(&self, id: u64) -> &str {
-        self.domains
-            .iter()
-            .find(|d| d.id == id)
-            .map_or("", |d| &d.name)
-    }
-
     pub(crate) fn record_fqdn(&self, record: &DnsRecord) -> String {
         let domain = self.domain_name(record.domain);
         if record.name == "@" {
@@ -47,24 +33,6 @@ impl World {
         } else {
             format!("{}.{domain}", record.name)
         }
-    }
-
-    /// Inside a machine the count is always 0.
-    pub(crate) fn domain_json(&self, domain: &Domain, nested: bool) -> Value {
-        let count = self
-            .dns
-            .iter()
-            .filter(|r| !nested && r.domain == domain.id)
-            .count();
-        json!({
-            "id": domain.id,
-            "name": domain.name,
-            "authoritative": true,
-            "ttl": domain.ttl,
-            "is_default": self.domains.first().is_some_and(|d| d.id == domain.id),
-            "resource_record_count": count,
-            "resource_uri": format!("/MAAS/api/2.0/domains/{}/", domain.id),
-        })
     }
 
     fn record_json(&self, record: &DnsRecord) -> Value {
@@ -82,17 +50,6 @@ impl World {
             "resource_records": [],
             "resource_uri": format!("/MAAS/api/2.0/dnsresources/{}/", record.id),
         })
-    }
-
-    /// By name, exactly, or by id.
-    fn find_domain(&self, key: &str) -> Result<u64, Reply> {
-        let found = self
-            .domains
-            .iter()
-            .find(|d| d.name == key || d.id.to_string() == key);
-        found
-            .map(|d| d.id)
-            .ok_or_else(|| Reply::not_found("Domain"))
     }
 
     /// The first label is the name, the rest must be a domain. A trailing dot is dropped; a domain itself is `@`.
@@ -211,7 +168,7 @@ fn read_addresses(world: &World, text: &str) -> Result<Vec<Address>, Reply> {
     Ok(out)
 }
 
-fn valid_label(name: &str) -> bool {
+pub(crate) fn valid_label(name: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     name == "@"
@@ -356,7 +313,7 @@ pub(crate) fn list(world: &World, _user: &User, request: &Request) -> Result<Rep
     };
     let mut list = vec![];
     if stringbool(query, "all")?.unwrap_or(false) {
-        list.extend(synthetic(world, &fits));
+        list.extend(crate::domains::synthetic(world, &fits));
     }
     // Only explicit data records have a type; addresses do not count.
     if filled("rrtype").is_none() {
@@ -369,129 +326,4 @@ pub(crate) fn list(world: &World, _user: &User, request: &Request) -> Result<Rep
         list.extend(records.into_iter().map(|r| world.record_json(r)));
     }
     Ok(Reply::json(&Value::Array(list)))
-}
-
-/// What `all=true` adds: every name that MAAS serves, records and machines together, under id -1.
-fn synthetic(world: &World, fits: &dyn Fn(&str, u64) -> bool) -> Vec<Value> {
-    let mut names: std::collections::BTreeMap<String, Vec<Value>> =
-        std::collections::BTreeMap::new();
-    let data = |ip: IpAddr| (if ip.is_ipv4() { "A" } else { "AAAA" }, ip.to_string());
-    for record in world.dns.iter().filter(|r| fits(&r.name, r.domain)) {
-        let of = world.machines.iter().find(|m| m.hostname == record.name);
-        for ip in record.rows.iter().filter_map(|id| world.rows.get(id)?.ip) {
-            let (rrtype, rrdata) = data(ip);
-            names.entry(world.record_fqdn(record)).or_default().push(json!({
-                "system_id": of.map(|m| &m.system_id), "node_type": of.map(|_| 0), "user_id": 2,
-                "dnsresource_id": record.id, "ttl": record.ttl, "rrtype": rrtype, "rrdata": rrdata, "dnsdata_id": null,
-            }));
-        }
-    }
-    for machine in &world.machines {
-        let domain = world
-            .domains
-            .iter()
-            .find(|d| d.name == world.domain_of(machine))
-            .map_or(0, |d| d.id);
-        if !fits(&machine.hostname, domain) {
-            continue;
-        }
-        for ip in world
-            .machine_ips(machine)
-            .iter()
-            .filter_map(|ip| ip.parse().ok())
-        {
-            let (rrtype, rrdata) = data(ip);
-            names.entry(world.fqdn(machine)).or_default().push(json!({
-                "system_id": machine.system_id, "node_type": 0, "user_id": null,
-                "dnsresource_id": null, "ttl": null, "rrtype": rrtype, "rrdata": rrdata, "dnsdata_id": null,
-            }));
-        }
-    }
-    let object = |(fqdn, records): (String, Vec<Value>)| {
-        json!({
-            "id": -1, "fqdn": fqdn, "address_ttl": null, "ip_addresses": null, "resource_records": records,
-            "resource_uri": "/MAAS/api/2.0/dnsresources/-1/",
-        })
-    };
-    names.into_iter().map(object).collect()
-}
-
-pub(crate) fn domains(world: &World) -> Reply {
-    Reply::json(&Value::Array(
-        world
-            .domains
-            .iter()
-            .map(|d| world.domain_json(d, false))
-            .collect(),
-    ))
-}
-
-pub(crate) fn domain(world: &World, key: &str) -> Result<Reply, Reply> {
-    let id = world.find_domain(key.strip_prefix("name:").unwrap_or(key))?;
-    let found = world
-        .domains
-        .iter()
-        .find(|d| d.id == id)
-        .ok_or_else(|| Reply::not_found("Domain"))?;
-    Ok(Reply::json(&world.domain_json(found, false)))
-}
-
-pub(crate) fn create_domain(
-    world: &mut World,
-    user: &User,
-    request: &Request,
-) -> Result<Reply, Reply> {
-    if !user.admin {
-        return Err(Reply::admins_only());
-    }
-    let name = form_value(&request.fields(), "name").unwrap_or_default();
-    if name.is_empty() {
-        return Err(Reply::form("name", "This field is required."));
-    }
-    if let Some(label) = name.split('.').find(|l| !valid_label(l)) {
-        let messages = vec![
-            "Domain name contains invalid characters.".to_owned(),
-            format!("Label contains disallowed characters: '{label}'."),
-        ];
-        return Err(Reply::forms(&[("name".into(), messages)]));
-    }
-    if world.domains.iter().any(|d| d.name == name) {
-        return Err(Reply::form("name", "Domain with this Name already exists."));
-    }
-    let domain = Domain {
-        id: world.next_id("domain"),
-        name,
-        ttl: None,
-    };
-    world.domains.push(domain.clone());
-    Ok(Reply::json(&world.domain_json(&domain, false)))
-}
-
-pub(crate) fn delete_domain(world: &mut World, user: &User, key: &str) -> Result<Reply, Reply> {
-    if !user.admin {
-        return Err(Reply::admins_only());
-    }
-    let id = world.find_domain(key.strip_prefix("name:").unwrap_or(key))?;
-    if world.domains.first().is_some_and(|d| d.id == id) {
-        return Err(Reply::text(
-            400,
-            "This domain is the default domain, it cannot be deleted.",
-        ));
-    }
-    let held: Vec<String> = world
-        .dns
-        .iter()
-        .filter(|r| r.domain == id)
-        .map(|r| format!("<DNSResource: name={}>", r.name))
-        .collect();
-    if !held.is_empty() {
-        let text = format!(
-            "(\"Cannot delete some instances of model 'Domain' because they are referenced through protected foreign \
-             keys: 'DNSResource.domain'.\", {{{}}})",
-            held.join(", ")
-        );
-        return Err(Reply::text(500, &text));
-    }
-    world.domains.retain(|d| d.id != id);
-    Ok(Reply::deleted())
 }

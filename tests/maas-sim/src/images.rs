@@ -8,33 +8,40 @@ use crate::request::Request;
 use crate::world::World;
 use serde_json::{Map, Value, json};
 
-/// One resource for each architecture of an image; an uploaded `custom/x` is listed as `x`.
+/// One resource for each architecture and kernel of an image; an uploaded `custom/x` is listed as `x`.
 fn resources(world: &World) -> Vec<(u64, &Image, Value)> {
     let mut out = vec![];
     for (number, image) in &world.images {
-        for (i, architecture) in (0..).zip(&image.architectures) {
+        let release = image.name.split('/').nth(1).unwrap_or("");
+        let uploaded = image.name.starts_with("custom/");
+        let kernels = if uploaded {
+            vec!["generic"]
+        } else {
+            vec!["ga", "hwe"]
+        };
+        let variants = image
+            .architectures
+            .iter()
+            .flat_map(|a| kernels.iter().map(move |k| (a, *k)));
+        for (i, (architecture, kernel)) in (0..).zip(variants) {
             let id = number * 10 + i;
-            let uploaded = image.name.starts_with("custom/");
-            let release = image.name.split('/').nth(1).unwrap_or("");
-            let kernel = format!("ga-{}", ubuntu_version(release));
-            let mut value = json!({
-                "id": id,
-                "type": if uploaded { "Uploaded" } else { "Synced" },
-                "name": if uploaded { release } else { &image.name },
-                "architecture": if uploaded { format!("{architecture}/generic") } else { format!("{architecture}/{kernel}") },
-                "last_deployed": null,
-                "resource_uri": format!("/MAAS/api/2.0/boot-resources/{id}/"),
-            });
-            if uploaded {
-                value["title"] = json!(release);
-                value["base_image"] = json!("ubuntu/noble");
-                value["subarches"] = json!("generic");
-            } else {
-                value["kflavor"] = json!("generic");
-                value["platform"] = json!("generic");
-                value["subarches"] = json!(format!("generic,{kernel}"));
-                value["supported_platforms"] = json!("generic");
-            }
+            let mut value = match uploaded {
+                true => json!({
+                    "type": "Uploaded", "name": release, "title": release, "base_image": "ubuntu/noble",
+                    "architecture": format!("{architecture}/generic"), "subarches": "generic",
+                }),
+                false => {
+                    let kernel = format!("{kernel}-{}", ubuntu_version(release));
+                    json!({
+                        "type": "Synced", "name": image.name, "architecture": format!("{architecture}/{kernel}"),
+                        "kflavor": "generic", "platform": "generic", "supported_platforms": "generic",
+                        "subarches": format!("generic,{kernel}"),
+                    })
+                }
+            };
+            value["id"] = json!(id);
+            value["last_deployed"] = Value::Null;
+            value["resource_uri"] = json!(format!("/MAAS/api/2.0/boot-resources/{id}/"));
             out.push((id, image, value));
         }
     }

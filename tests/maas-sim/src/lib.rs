@@ -24,6 +24,7 @@ mod auth;
 mod clock;
 mod control;
 mod dns;
+mod domains;
 mod events;
 mod faults;
 mod images;

@@ -77,6 +77,11 @@ impl World {
                 self.change(system_id, |m| {
                     m.previous_status = m.status;
                     m.status = status;
+                    if matches!(status, Status::Ready | Status::New) {
+                        m.osystem.clear();
+                        m.distro_series.clear();
+                        m.hwe_kernel = None;
+                    }
                 });
             }
             OperatorAct::Zone(name) => {
@@ -151,10 +156,7 @@ impl World {
         if managed {
             self.set_power(system_id, "on");
         }
-        self.change(system_id, |m| {
-            m.netboot = false;
-            m.deploys += 1;
-        });
+        self.change(system_id, |m| m.netboot = false);
         self.set_status(system_id, Status::Deployed);
         self.add_event(system_id, Level::Info, "Deployed", "", "");
         Ok(())

@@ -74,9 +74,9 @@ pub struct MachineView {
     pub locked: bool,
     /// Why it failed or is broken; outlives a release.
     pub error_description: String,
-    /// Deployments that reached Deployed.
+    /// Deployments that began, however they ended.
     pub deploys: u32,
-    /// Releases that ended.
+    /// Releases that ended in Ready or New.
     pub releases: u32,
 }
 

@@ -8,7 +8,7 @@ use crate::reply::Reply;
 use crate::request::{Data, Request};
 use crate::users::User;
 use crate::world::World;
-use crate::{account, addresses, dns, events, images, networks};
+use crate::{account, addresses, dns, domains, events, images, networks};
 use serde_json::{Value, json};
 
 /// Methods of the resource at these segments, as MAAS's `Allow` header lists them; None is an unknown address.
@@ -265,10 +265,10 @@ fn names(
         ("GET", None, ["dnsresources", id]) => dns::read(world, id),
         ("PUT", None, ["dnsresources", id]) => dns::update(world, user, id, request),
         ("DELETE", None, ["dnsresources", id]) => dns::delete(world, user, id),
-        ("GET", None, ["domains"]) => Ok(dns::domains(world)),
-        ("POST", None, ["domains"]) => dns::create_domain(world, user, request),
-        ("GET", None, ["domains", key]) => dns::domain(world, key),
-        ("DELETE", None, ["domains", key]) => dns::delete_domain(world, user, key),
+        ("GET", None, ["domains"]) => Ok(domains::list(world)),
+        ("POST", None, ["domains"]) => domains::create(world, user, request),
+        ("GET", None, ["domains", key]) => domains::read(world, key),
+        ("DELETE", None, ["domains", key]) => domains::delete(world, user, key),
         (method, op, _) => Err(Reply::unrecognised(method, op)),
     }
 }

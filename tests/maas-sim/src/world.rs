@@ -2,7 +2,8 @@
 
 use crate::addresses::{AllocType, Row, parse_range};
 use crate::clock::Clock;
-use crate::dns::{DnsRecord, Domain};
+use crate::dns::DnsRecord;
+use crate::domains::Domain;
 use crate::events::Event;
 use crate::faults::FaultBook;
 use crate::inventory::{Image, Inventory, MachineSpec, Subnet, Timings};

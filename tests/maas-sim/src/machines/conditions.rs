@@ -88,9 +88,15 @@ pub(crate) fn mark_fixed(
 }
 
 impl World {
-    /// Broken: whatever was going on ends, the power goes off, the owner stays.
+    /// Broken: whatever was going on ends, as at a release; the power goes off; the owner stays.
     pub(crate) fn break_machine(&mut self, system_id: &str, comment: &str) {
         self.cancel_steps(system_id);
+        if self
+            .machine(system_id)
+            .is_some_and(|m| m.status.releasable())
+        {
+            self.change(system_id, super::release::clear_deployment);
+        }
         self.set_status(system_id, Status::Broken);
         self.change(system_id, |m| m.error_description = comment.into());
         if self

@@ -42,15 +42,10 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
     if !faults.is_empty() {
         return Err(Reply::forms(&faults));
     }
-    let made_up = || {
-        format!(
-            "new-{}",
-            crate::users::letters(macs.first().map_or("", |m| m), 5, b"abcdefghij")
-        )
-    };
+    let hostname = hostname.unwrap_or_else(|| pet_name(world));
     let system_id = world.add_machine(MachineSpec {
         system_id: None,
-        hostname: hostname.unwrap_or_else(made_up),
+        hostname,
         cores: 0,
         memory: 0,
         disk: 0,
@@ -72,4 +67,23 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
     });
     world.change(&system_id, |m| m.commissioned = false);
     Ok(world.machine_reply(&system_id))
+}
+
+/// MAAS names nameless machines after an adjective and an animal.
+fn pet_name(world: &World) -> String {
+    const ADJECTIVES: [&str; 8] = [
+        "calm", "eager", "fond", "golden", "keen", "merry", "proud", "witty",
+    ];
+    const ANIMALS: [&str; 8] = [
+        "ape", "bat", "crow", "deer", "heron", "lynx", "otter", "wren",
+    ];
+    let all = ANIMALS.iter().flat_map(|animal| {
+        ADJECTIVES
+            .iter()
+            .map(move |adjective| format!("{adjective}-{animal}"))
+    });
+    let free = |name: &String| !world.machines.iter().any(|m| &m.hostname == name);
+    all.into_iter()
+        .find(free)
+        .unwrap_or_else(|| format!("machine-{}", world.machines.len() + 1))
 }

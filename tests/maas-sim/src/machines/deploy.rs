@@ -94,6 +94,7 @@ pub(crate) fn start(world: &mut World, system_id: &str) -> Result<Reply, Reply> 
         );
         return Err(Reply::text(503, &text));
     }
+    world.change(system_id, |m| m.deploys += 1);
     plan(world, system_id);
     Ok(reply)
 }

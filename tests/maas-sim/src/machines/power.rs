@@ -37,16 +37,14 @@ pub(crate) fn power_on(
     }
     let user_data = form_value(form, "user_data").filter(|u| !u.is_empty());
     if machine.status == Status::Allocated {
-        let choice = series::choose(world, machine, &vec![])?;
+        // Unlike op=deploy this names no system: MAAS installs its default and shows none.
+        series::choose(world, machine, &vec![])?;
         if machine.faults.no_rack {
             return Err(deploy::no_rack(machine));
         }
         world.change(system_id, |m| {
             m.user_data = user_data;
             m.ephemeral_deploy = false;
-            m.hwe_kernel = Some(choice.kernel);
-            m.osystem = choice.osystem;
-            m.distro_series = choice.release;
         });
         return deploy::start(world, system_id);
     }

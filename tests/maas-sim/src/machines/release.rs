@@ -130,7 +130,7 @@ impl World {
 }
 
 /// What goes when a release begins; the owner and the annotations stay until it ends.
-fn clear_deployment(machine: &mut Machine) {
+pub(super) fn clear_deployment(machine: &mut Machine) {
     machine.osystem.clear();
     machine.distro_series.clear();
     machine.hwe_kernel = None;

@@ -75,10 +75,7 @@ impl World {
             Step::Message(text) => self.add_event_at(at, system_id, Level::Info, text, "", ""),
             Step::Installed => self.change(system_id, |m| m.netboot = false),
             Step::Deployed => {
-                self.change(system_id, |m| {
-                    m.netboot = false;
-                    m.deploys += 1;
-                });
+                self.change(system_id, |m| m.netboot = false);
                 self.set_status_at(at, system_id, Status::Deployed);
                 self.add_event_at(at, system_id, Level::Info, "Deployed", "", "");
             }

@@ -57,6 +57,8 @@ pub(crate) fn update(
     let fields = request.fields();
     let changes = read(world, system_id, &fields)?;
     world.change(system_id, |m| {
+        // Saving MAAS's form turns an unset kernel into a blank one.
+        m.min_hwe_kernel.get_or_insert_default();
         m.description = changes.description.unwrap_or_else(|| m.description.clone());
         m.hostname = changes.hostname.unwrap_or_else(|| m.hostname.clone());
         m.domain = changes.domain.unwrap_or_else(|| m.domain.clone());
