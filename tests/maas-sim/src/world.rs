@@ -219,15 +219,7 @@ impl World {
                     ..row
                 });
             }
-            let mac = match &spec.mac {
-                Some(mac) if position == 0 => mac.clone(),
-                _ => format!(
-                    "52:54:00:{:02x}:{:02x}:{:02x}",
-                    0xaa + position,
-                    number / 256,
-                    number % 256
-                ),
-            };
+            let mac = mac(spec, position, number);
             let (id, link) = (self.next_id("interface"), self.next_id("link"));
             interfaces.push(Interface {
                 id,
@@ -259,4 +251,20 @@ impl World {
         }
         self.dns.retain(|record| !record.orphaned);
     }
+}
+
+/// The inventory's address for the first card, else one made from the machine's position.
+fn mac(spec: &MachineSpec, position: usize, number: usize) -> String {
+    let made = || {
+        format!(
+            "52:54:00:{:02x}:{:02x}:{:02x}",
+            0xaa + position,
+            number / 256,
+            number % 256
+        )
+    };
+    spec.mac
+        .clone()
+        .filter(|_| position == 0)
+        .unwrap_or_else(made)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_machine_goes_through_its_whole_life() {
+async fn a_deployment_takes_its_time_and_shows_its_address_late() {
     let (maas, admin) = region().await;
     let id = allocate(
         &admin,
@@ -65,7 +65,14 @@ async fn a_machine_goes_through_its_whole_life() {
         Some(user_data),
         "verbatim"
     );
+}
 
+#[tokio::test]
+async fn a_release_takes_the_mark_first_and_the_annotations_last() {
+    let (maas, admin) = region().await;
+    let id = allocate(&admin, &[("agent_name", "mark-2")]).await;
+    let before = maas.machine(&id).expect("the machine");
+    deploy(&maas, &admin, &id).await;
     let form = [("cluster", "c1")];
     admin
         .post(
