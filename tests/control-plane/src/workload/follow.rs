@@ -242,6 +242,10 @@ impl Player {
             data.as_deref(),
             wanted.as_deref(),
         );
+        // before there is a Node: whoever sees the Node can read what its host was told
+        lock(&self.record)
+            .boots
+            .insert(host.system_id.clone(), boot);
         if verdict.is_ok() {
             let version = version.as_deref().unwrap_or("v1.34.1");
             let birth = Birth {
@@ -255,7 +259,7 @@ impl Player {
                 self.nodes.initialise(version).await?;
             }
         }
-        // recorded last: a round that failed half-way is repeated
+        // last: a round that failed half-way is repeated
         self.remember(host, machine.control_plane, boot, verdict.is_ok());
         if let Err(reason) = verdict {
             let violation = format!(

@@ -321,6 +321,11 @@ async fn a_cluster_comes_up_and_goes() -> Result<()> {
     departure(&mut provider, plane, &nodes, &pods).await?;
     assert_eq!(follower.trouble(), None);
     follower.stop();
+    println!(
+        "{:?} MiB, workload {:?} MiB",
+        plane.memory_mib(),
+        workload.memory_mib()
+    );
     plane.check()
 }
 
