@@ -7,7 +7,11 @@ use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Owns the runtime.
-pub(crate) struct Engine(Option<Runtime>);
+pub(crate) struct Engine {
+    /// Taken only while dropping.
+    runtime: Option<Runtime>,
+    gear: Gear,
+}
 
 impl Engine {
     pub(crate) fn new() -> Result<Self> {
@@ -17,24 +21,22 @@ impl Engine {
             .enable_all()
             .build()
             .context("start a tokio runtime")?;
-        Ok(Self(Some(runtime)))
+        Ok(Self {
+            gear: Gear(runtime.handle().clone()),
+            runtime: Some(runtime),
+        })
     }
 
     /// A way in, for those who do not own the runtime.
     pub(crate) fn gear(&self) -> Gear {
-        // taken only while dropping
-        Gear(
-            self.0
-                .as_ref()
-                .map_or_else(Handle::current, |r| r.handle().clone()),
-        )
+        self.gear.clone()
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // waiting for tasks is forbidden where a test drops us inside its own runtime
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
