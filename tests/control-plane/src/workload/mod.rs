@@ -7,6 +7,7 @@ mod management;
 mod nodes;
 mod secrets;
 mod simulator;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use anyhow::{Context, Result};
 use kube::{Client, Config};
 
 pub use fleet::{Fleet, Host};
-pub use follow::{Boot, WorkloadFollower};
+pub use follow::WorkloadFollower;
+pub use verdict::Boot;
 
 use crate::api_server::{ApiServer, wait_ready};
 use crate::engine::Gear;

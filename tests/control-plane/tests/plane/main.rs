@@ -1,6 +1,7 @@
 //! Tests of the harness itself: what the other tests rely on really happens.
 
 mod play;
+mod provider;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
