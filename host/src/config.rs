@@ -1,0 +1,230 @@
+//! What the operator says: flags, environment, and what they mean.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+use capmaas_core::Settings;
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::maas::{self, ApiKey, Endpoint};
+use crate::policy::{Choice, Choices, Kind, PolicyDir};
+
+/// A Cluster API infrastructure provider for Canonical MAAS.
+#[derive(Parser, Debug)]
+#[command(version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to run; without a command, the controller.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The controller's flags.
+    #[command(flatten)]
+    pub run: RunFlags,
+}
+
+/// Commands beside the controller.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Write the CustomResourceDefinitions as YAML files into a folder.
+    Crds {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Compile a policy from standard input to standard output (used by the controller itself).
+    #[command(hide = true)]
+    CompilePolicy,
+}
+
+/// Flags of the controller.
+#[derive(Args, Debug, Clone)]
+pub struct RunFlags {
+    /// URL of MAAS, for example http://maas.example.com:5240/MAAS.
+    #[arg(long, env = "MAAS_ENDPOINT")]
+    pub maas_endpoint: Option<String>,
+    /// API key of a MAAS administrator, consumer:token:secret.
+    #[arg(long, env = "MAAS_API_KEY", hide_env_values = true)]
+    pub maas_api_key: Option<String>,
+    /// PEM file with certificate authorities to trust for MAAS.
+    #[arg(long, env = "MAAS_CA_FILE")]
+    pub maas_ca_file: Option<PathBuf>,
+    /// Trust any certificate of MAAS.
+    #[arg(long, env = "MAAS_INSECURE_TLS", num_args = 0..=1, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    pub maas_insecure_tls: bool,
+
+    /// Watch this namespace only.
+    #[arg(long, default_value = "")]
+    pub namespace: String,
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.
+    #[arg(long, default_value = "")]
+    pub watch_filter: String,
+    /// How many machines are reconciled at once.
+    #[arg(long, default_value_t = 64)]
+    pub machine_concurrency: u16,
+    /// Where /healthz and /readyz are served.
+    #[arg(long, default_value = "0.0.0.0:9440")]
+    pub health_addr: String,
+
+    /// Folder that policy files are read from.
+    #[arg(long)]
+    pub policy_dir: Option<PathBuf>,
+    /// KIND=FILE: use this component instead of the built-in one (allocation, dns-naming,
+    /// failure-handling).
+    #[arg(long = "policy", value_name = "KIND=FILE")]
+    pub policies: Vec<String>,
+    /// KIND=FILE: JSON configuration of that kind's policy.
+    #[arg(long = "policy-config", value_name = "KIND=FILE")]
+    pub policy_configs: Vec<String>,
+
+    /// How long a deployment may take, counted from the deploy call, seconds. MAAS itself gives up
+    /// after 60 minutes.
+    #[arg(long, default_value_t = Settings::default().deploy_timeout)]
+    pub deploy_timeout: u64,
+    /// How many hosts may be tried in place of failed ones, whatever the policy says.
+    #[arg(long, default_value_t = Settings::default().max_replacements)]
+    pub max_replacements: u32,
+    /// How often a host is looked at while MAAS works on it, seconds.
+    #[arg(long, default_value_t = Settings::default().poll)]
+    pub poll_interval: u64,
+    /// How often settled hosts and DNS records are looked at, seconds.
+    #[arg(long, default_value_t = Settings::default().drift)]
+    pub drift_interval: u64,
+    /// When a host that was powered on is looked at again, seconds.
+    #[arg(long, default_value_t = Settings::default().power_recheck)]
+    pub power_recheck: u64,
+    /// How far apart two readings of "off" are that take an address out of DNS, seconds.
+    #[arg(long, default_value_t = Settings::default().power_confirm)]
+    pub power_confirm: u64,
+    /// How long an allocate without an answer may still be carried out by MAAS, seconds.
+    #[arg(long, default_value_t = Settings::default().in_flight)]
+    pub in_flight: u64,
+
+    /// Log filter, for example info or capmaas=debug.
+    #[arg(long, env = "CAPMAAS_LOG", default_value = "info")]
+    pub log: String,
+    /// Log as JSON lines.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "true", action = ArgAction::Set)]
+    pub log_json: bool,
+}
+
+impl RunFlags {
+    /// How MAAS is reached.
+    ///
+    /// # Errors
+    /// When endpoint or key are missing or malformed; the text names flag and variable.
+    pub fn maas(&self) -> Result<maas::Options> {
+        let missing = |what: &str, flag: &str| {
+            anyhow!("no {what}: set {flag} (in the cluster, the Secret with the MAAS credentials)")
+        };
+        let endpoint = first(&self.maas_endpoint, "MAAS_API_URL")
+            .ok_or_else(|| missing("MAAS endpoint", "MAAS_ENDPOINT or --maas-endpoint"))?;
+        let key = first(&self.maas_api_key, "MAAS_API_TOKEN")
+            .ok_or_else(|| missing("MAAS API key", "MAAS_API_KEY or --maas-api-key"))?;
+        Ok(maas::Options {
+            endpoint: Endpoint::parse(&endpoint)?,
+            key: ApiKey::parse(&key)?,
+            ca_file: self.maas_ca_file.clone(),
+            insecure: self.maas_insecure_tls,
+        })
+    }
+
+    /// What decisions depend on.
+    ///
+    /// # Errors
+    /// When an interval is zero.
+    pub fn settings(&self) -> Result<Settings> {
+        let intervals = [
+            ("--poll-interval", self.poll_interval),
+            ("--drift-interval", self.drift_interval),
+            ("--power-recheck", self.power_recheck),
+            ("--deploy-timeout", self.deploy_timeout),
+        ];
+        for (flag, value) in intervals {
+            if value == 0 {
+                bail!("{flag} must be at least 1 second");
+            }
+        }
+        Ok(Settings {
+            deploy_timeout: self.deploy_timeout,
+            max_replacements: self.max_replacements,
+            poll: self.poll_interval,
+            drift: self.drift_interval,
+            power_recheck: self.power_recheck,
+            in_flight: self.in_flight,
+            power_confirm: self.power_confirm,
+            ..Settings::default()
+        })
+    }
+
+    /// The policies, read from the policy folder.
+    ///
+    /// # Errors
+    /// When a kind is unknown or a file cannot be read.
+    pub fn choices(&self) -> Result<Choices> {
+        let mut choices = Choices::default();
+        if self.policies.is_empty() && self.policy_configs.is_empty() {
+            return Ok(choices);
+        }
+        let folder = self.policy_dir.as_deref().context(
+            "--policy and --policy-config name files below --policy-dir, which is not set",
+        )?;
+        let dir = PolicyDir::open(folder)?;
+        for text in &self.policies {
+            let (kind, file) = kind_and_file("--policy", text)?;
+            slot(&mut choices, kind).component = Choice::from_file(&dir, file)?.component;
+        }
+        for text in &self.policy_configs {
+            let (kind, file) = kind_and_file("--policy-config", text)?;
+            let bytes = dir.read(file).with_context(|| format!("policy configuration {file:?}"))?;
+            let config = String::from_utf8(bytes)
+                .with_context(|| format!("policy configuration {file:?} is not UTF-8"))?;
+            slot(&mut choices, kind).config = Some(config);
+        }
+        Ok(choices)
+    }
+
+    /// The address of the health server: Go's `:9440` means all addresses.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn health_address(&self) -> Result<SocketAddr> {
+        let text = match self.health_addr.strip_prefix(':') {
+            Some(port) => format!("0.0.0.0:{port}"),
+            None => self.health_addr.clone(),
+        };
+        text.parse().with_context(|| format!("--health-addr {:?} is no address", self.health_addr))
+    }
+
+    /// The namespace to watch.
+    pub fn watched_namespace(&self) -> Option<String> {
+        Some(self.namespace.clone()).filter(|n| !n.is_empty())
+    }
+
+    /// The watch filter.
+    pub fn watch_filter(&self) -> Option<String> {
+        Some(self.watch_filter.clone()).filter(|f| !f.is_empty())
+    }
+}
+
+/// The flag or its variable, else the Go client's older variable.
+fn first(flag: &Option<String>, older: &str) -> Option<String> {
+    let set = |s: &String| !s.trim().is_empty();
+    flag.clone().filter(set).or_else(|| std::env::var(older).ok().filter(set))
+}
+
+fn kind_and_file<'a>(flag: &str, text: &'a str) -> Result<(Kind, &'a str)> {
+    let kinds = "allocation, dns-naming or failure-handling";
+    let (kind, file) = text
+        .split_once('=')
+        .with_context(|| format!("{flag} {text:?} is not KIND=FILE (KIND is {kinds})"))?;
+    let kind = Kind::from_word(kind)
+        .with_context(|| format!("{flag} {text:?}: {kind:?} is no kind of policy ({kinds})"))?;
+    Ok((kind, file))
+}
+
+fn slot(choices: &mut Choices, kind: Kind) -> &mut Choice {
+    match kind {
+        Kind::Allocation => &mut choices.allocation,
+        Kind::DnsNaming => &mut choices.dns_naming,
+        Kind::FailureHandling => &mut choices.failure_handling,
+    }
+}

@@ -1,0 +1,82 @@
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::writes::FIELD_MANAGER;
+
+/// Writes a status if it differs from what the object has, under the version it was computed for.
+///
+/// # Errors
+/// A conflict when the object has changed since; whatever the API server answers otherwise.
+pub async fn write_status<K, S>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    resource_version: &str,
+    before: Option<&S>,
+    after: &S,
+) -> Result<bool, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+    S: Serialize,
+{
+    let as_value = |s: &S| serde_json::to_value(s).map_err(kube::Error::SerdeError);
+    let old = before.map(as_value).transpose()?.unwrap_or_else(|| json!({}));
+    let new = as_value(after)?;
+    let Some(difference) = merge_difference(&old, &new) else { return Ok(false) };
+    let body = json!({
+        "metadata": { "resourceVersion": resource_version },
+        "status": difference,
+    });
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+    api.patch_status(name, &params, &Patch::Merge(&body)).await?;
+    Ok(true)
+}
+
+/// The JSON merge patch (RFC 7386) from `old` to `new`; `None` when they are the same.
+fn merge_difference(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return Some(new.clone());
+    };
+    let mut patch = Map::new();
+    for key in before.keys().filter(|k| !after.contains_key(*k)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        match before.get(key) {
+            Some(known) => {
+                if let Some(difference) = merge_difference(known, value) {
+                    patch.insert(key.clone(), difference);
+                }
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_difference_removes_changes_and_adds() {
+        let old = json!({ "a": 1, "b": { "c": 2, "d": [1] }, "e": true });
+        let new = json!({ "a": 1, "b": { "c": 3, "d": [1] }, "f": "x" });
+        let patch = json!({ "b": { "c": 3 }, "e": null, "f": "x" });
+        assert_eq!(merge_difference(&old, &new), Some(patch));
+        assert_eq!(merge_difference(&old, &old), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! The MAAS REST API 2.0, as far as a reconcile needs it.
+//!
+//! One door: [`Client::read`] and [`Client::perform`] carry out what `core` asks for, and nothing
+//! else in the program talks to MAAS. Facts about MAAS's odd codes stand where they matter.
+
+mod answers;
+mod client;
+mod credentials;
+mod effects;
+mod endpoint;
+mod reads;
+
+pub use client::{Client, Options};
+pub use credentials::ApiKey;
+pub use endpoint::Endpoint;

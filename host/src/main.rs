@@ -1,0 +1,126 @@
+//! The capmaas program: the controller, and the commands around it.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use capmaas::config::{Cli, Command, RunFlags};
+use capmaas::kube::{ClusterApi, Events, Loader, Workloads, connect};
+use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
+use capmaas::reconcile::World;
+use capmaas::{maas, serve, watch};
+use clap::Parser;
+use tokio::sync::watch as signal;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        None => run(cli.run),
+        Some(Command::Crds { folder }) => write_crds(&folder),
+        Some(Command::CompilePolicy) => compile_stdin(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("capmaas: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run(flags: RunFlags) -> Result<()> {
+    start_logging(&flags)?;
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("cannot set up TLS"))?;
+    let (ready, readiness) = signal::channel(false);
+    serve::health(flags.health_address()?, readiness).await?;
+
+    let settings = flags.settings()?;
+    let maas = Arc::new(maas::Client::new(flags.maas()?)?);
+    let policies =
+        Policies::load(Engine::new()?, flags.choices()?, Compiler::this_program()?).await?;
+    for loaded in policies.loaded() {
+        tracing::info!(policy = %loaded.id(), "policy loaded");
+    }
+    let client = connect().await?;
+    let cluster_api = wait_for_cluster_api(&client).await?;
+    let shared = watch::Shared {
+        world: Arc::new(World {
+            maas,
+            kube: client.clone(),
+            workloads: Arc::new(Workloads::new(client.clone())),
+            policies: Arc::new(policies),
+        }),
+        loader: Loader { client: client.clone(), cluster_api, settings },
+        events: Events::new(client),
+        namespace: flags.watched_namespace(),
+        watch_filter: flags.watch_filter(),
+        machine_concurrency: flags.machine_concurrency,
+    };
+    let (stop, stopped) = signal::channel(false);
+    tokio::spawn(async move {
+        interrupted().await;
+        tracing::info!("stopping");
+        let _ = stop.send(true);
+    });
+    ready.send_replace(true);
+    tracing::info!("capmaas is watching");
+    watch::run(shared, stopped).await
+}
+
+/// Cluster API may be installed after us.
+async fn wait_for_cluster_api(client: &kube::Client) -> Result<ClusterApi> {
+    loop {
+        match ClusterApi::discover(client).await {
+            Ok(found) => return Ok(found),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "waiting for Cluster API"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+            () = interrupted() => anyhow::bail!("stopped before Cluster API was there"),
+        }
+    }
+}
+
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminate {
+            Some(terminate) => terminate.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
+    }
+}
+
+fn start_logging(flags: &RunFlags) -> Result<()> {
+    let filter = EnvFilter::try_new(&flags.log)
+        .with_context(|| format!("--log {:?} is no log filter", flags.log))?;
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if flags.log_json {
+        logging.json().flatten_event(true).init();
+    } else {
+        logging.init();
+    }
+    Ok(())
+}
+
+fn write_crds(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make folder {}", folder.display()))?;
+    for (name, text) in capmaas_api::custom_resource_definitions_yaml() {
+        let file = folder.join(name);
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        println!("{}", file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The policies: components in a sandbox, asked one question at a time.
+//!
+//! [`Policies::ask`] is the only way to a component's answer. A revision is loaded through every
+//! gate of `load` before it is asked anything; each question gets a store of its own, made by the
+//! one constructor in `sandbox` that sets every limit.
+
+mod bindings;
+mod compile;
+mod convert;
+mod engine;
+mod load;
+mod sandbox;
+mod source;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use capmaas_core::Reply;
+use capmaas_core::policy::{Answered, Question, Refused};
+use tokio::sync::Semaphore;
+
+pub use compile::{Compiler, compile_stdin};
+pub use engine::Engine;
+pub use load::{Kind, Loaded};
+pub use sandbox::Limits;
+pub use source::PolicyDir;
+
+/// The three built-in components, as `plugins/build.sh` made them.
+pub mod embedded {
+    /// Which machine to take.
+    pub const ALLOCATION: &[u8] = include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/allocation-default.wasm"));
+    /// How to name a cluster's endpoint.
+    pub const DNS_NAMING: &[u8] = include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/dns-naming-default.wasm"));
+    /// What to do when something fails.
+    pub const FAILURE_HANDLING: &[u8] =
+        include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/failure-handling-default.wasm"));
+}
+
+/// One policy of each kind.
+pub struct Policies {
+    allocation: Arc<Loaded>,
+    dns_naming: Arc<Loaded>,
+    failure_handling: Arc<Loaded>,
+    slots: Arc<Semaphore>,
+}
+
+/// Where a policy comes from instead of the built-in one.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// The component's bytes, and the name of the file they came from.
+    pub component: Option<(String, Vec<u8>)>,
+    /// Configuration as JSON text; `{}` when absent.
+    pub config: Option<String>,
+}
+
+/// What the operator chose for each kind.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// Which machine to take.
+    pub allocation: Choice,
+    /// How to name a cluster's endpoint.
+    pub dns_naming: Choice,
+    /// What to do when something fails.
+    pub failure_handling: Choice,
+}
+
+impl Policies {
+    /// Loads one policy of each kind.
+    ///
+    /// # Errors
+    /// When a component does not pass a gate; the text names the gate and the remedy.
+    pub async fn load(engine: Engine, choices: Choices, compiler: Compiler) -> Result<Self> {
+        let slots = Arc::new(Semaphore::new(engine::SLOTS));
+        let Choices { allocation, dns_naming, failure_handling } = choices;
+        let loader = load::Loader { engine, compiler };
+        Ok(Self {
+            allocation: loader.load(Kind::Allocation, allocation, embedded::ALLOCATION).await?,
+            dns_naming: loader.load(Kind::DnsNaming, dns_naming, embedded::DNS_NAMING).await?,
+            failure_handling: loader
+                .load(Kind::FailureHandling, failure_handling, embedded::FAILURE_HANDLING)
+                .await?,
+            slots,
+        })
+    }
+
+    /// The loaded policies, for the log.
+    pub fn loaded(&self) -> [&Loaded; 3] {
+        [&self.allocation, &self.dns_naming, &self.failure_handling]
+    }
+
+    /// Asks the policy of the question's kind, on a thread where it holds up nobody.
+    pub async fn ask(&self, question: Question) -> Reply {
+        let policy = match &question {
+            Question::Shortlist(_) | Question::Rank { .. } => &self.allocation,
+            Question::Name(_) => &self.dns_naming,
+            Question::Handle(_) => &self.failure_handling,
+        };
+        let policy = policy.clone();
+        let id = policy.id().clone();
+        match self.call(policy, question).await {
+            Ok(answer) => Reply::Answered(Box::new(Answered { policy: id, answer })),
+            Err(refused) => {
+                tracing::warn!(policy = %id, category = refused.category, "no answer from a policy");
+                Reply::Refused(Refused { policy: Some(id), ..refused })
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        policy: Arc<Loaded>,
+        question: Question,
+    ) -> std::result::Result<capmaas_core::policy::Answer, Refused> {
+        let stopping = || refused("unavailable", "the controller is shutting down");
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| stopping())?;
+        let answer = tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            policy.ask(&question)
+        });
+        answer.await.map_err(|_| refused("unavailable", "the call broke off"))?
+    }
+}
+
+fn refused(category: &str, message: &str) -> Refused {
+    let bounded = message.chars().filter(|c| !c.is_control()).take(300).collect();
+    Refused { policy: None, category: category.to_owned(), message: bounded }
+}
+
+impl Choice {
+    /// A component from the policy folder.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn from_file(dir: &PolicyDir, name: &str) -> Result<Self> {
+        let bytes = dir.read(name).with_context(|| format!("policy file {name:?}"))?;
+        Ok(Self { component: Some((name.to_owned(), bytes)), config: None })
+    }
+}

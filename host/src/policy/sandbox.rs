@@ -1,0 +1,147 @@
+//! The one constructor of stores. It cannot make one without limits.
+
+use std::time::Duration;
+
+use capmaas_core::policy::Refused;
+use wasmtime::{ResourceLimiter, Store, Trap};
+
+use super::bindings::allocation::capmaas::policy::host::{Host, Level};
+use super::bindings::allocation::capmaas::policy::types;
+use super::engine::{Engine, LARGEST_MEMORY, TICK};
+use super::refused;
+
+/// What one call may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall clock from instantiation to the answer.
+    pub timeout: Duration,
+    /// All memories of the instance together, bytes.
+    pub memory: usize,
+    /// Elements of all tables together.
+    pub table_elements: usize,
+    /// Bytes that the guest may hand to the host, in the answer and in each log line.
+    pub answer: usize,
+    /// Log lines.
+    pub log_lines: usize,
+    /// Bytes of all log lines together.
+    pub log_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_millis(250),
+            memory: 64 << 20,
+            table_elements: 20_000,
+            answer: 4 << 20,
+            log_lines: 1_000,
+            log_bytes: 64 << 10,
+        }
+    }
+}
+
+/// What a call has used, and what it wrote.
+pub(super) struct CallState {
+    limits: Limits,
+    memory: usize,
+    table_elements: usize,
+    over: Option<&'static str>,
+    log_lines: usize,
+    log_bytes: usize,
+    policy: String,
+}
+
+/// A store for one call.
+pub(super) fn store(engine: &Engine, limits: &Limits, policy: &str) -> Store<CallState> {
+    // Exhaustive on purpose: a limit that nobody applies must not compile.
+    let Limits { timeout, memory, table_elements: _, answer, log_lines: _, log_bytes: _ } = limits;
+    debug_assert!(*memory <= LARGEST_MEMORY);
+    let state = CallState {
+        limits: limits.clone(),
+        memory: 0,
+        table_elements: 0,
+        over: None,
+        log_lines: 0,
+        log_bytes: 0,
+        policy: policy.to_owned(),
+    };
+    let mut store = Store::new(&engine.wasm, state);
+    store.limiter(|state| state);
+    // One more for the tick that is under way.
+    let ticks = u64::try_from(timeout.as_millis() / TICK.as_millis().max(1)).unwrap_or(u64::MAX / 2);
+    store.set_epoch_deadline(ticks.saturating_add(1).min(u64::MAX / 2));
+    store.epoch_deadline_trap();
+    store.set_hostcall_fuel(*answer);
+    store
+}
+
+impl ResourceLimiter for CallState {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_sub(current).saturating_add(desired);
+        if total > self.limits.memory {
+            self.over = Some("memory");
+            wasmtime::bail!("more than {} MiB of memory", self.limits.memory >> 20);
+        }
+        self.memory = total;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let total = self.table_elements.saturating_sub(current).saturating_add(desired);
+        if total > self.limits.table_elements {
+            self.over = Some("memory");
+            wasmtime::bail!("more than {} table elements", self.limits.table_elements);
+        }
+        self.table_elements = total;
+        Ok(true)
+    }
+}
+
+impl types::Host for CallState {}
+
+impl Host for CallState {
+    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+        self.log_lines += 1;
+        self.log_bytes += message.len();
+        if self.log_lines > self.limits.log_lines || self.log_bytes > self.limits.log_bytes {
+            self.over = Some("log");
+            wasmtime::bail!("too much logging");
+        }
+        let text: String = message.chars().filter(|c| !c.is_control()).take(2000).collect();
+        let policy = self.policy.as_str();
+        match level {
+            Level::Debug => tracing::debug!(policy, "{text}"),
+            Level::Info => tracing::info!(policy, "{text}"),
+            Level::Warn => tracing::warn!(policy, "{text}"),
+            Level::Error => tracing::error!(policy, "{text}"),
+        }
+        Ok(())
+    }
+}
+
+/// Why a call ended without an answer. Categories come from types, never from texts.
+pub(super) fn broken(store: &Store<CallState>, error: &wasmtime::Error) -> Refused {
+    let state = store.data();
+    if let Some(limit) = state.over {
+        return refused(limit, &format!("it went over its limit: {error:#}"));
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => {
+            let millis = state.limits.timeout.as_millis();
+            refused("timeout", &format!("it did not answer within {millis} ms"))
+        }
+        Some(Trap::StackOverflow) => refused("memory", "its stack overflowed"),
+        Some(trap) => refused("trap", &trap.to_string()),
+        None => refused("bad-answer", &format!("{error:#}")),
+    }
+}

@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use anyhow::Result;
+use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_core::cluster;
+use futures::StreamExt;
+use kube::api::DynamicObject;
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Resource, ResourceExt};
+use tokio::sync::watch::Receiver;
+
+use super::machines::gone_is_fine;
+use super::{Interrupted, Shared, action, after_error, stopped, trigger};
+use crate::kube::write_status;
+
+pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
+    let (reader, writer) = store::<MaasCluster>();
+    let changes = watcher(shared.api::<MaasCluster>(), shared.ours())
+        .default_backoff()
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(trigger::cluster, kube::runtime::PredicateConfig::default());
+    let (by_cluster, by_machine) = (reader.clone(), reader.clone());
+    let core = shared.loader.cluster_api.clone();
+    Controller::for_stream(changes, reader)
+        .watches_with(
+            shared.dynamic(&core.cluster),
+            core.cluster.clone(),
+            watcher::Config::default(),
+            move |c| of_cluster(&by_cluster, &c),
+        )
+        .watches(shared.api::<MaasMachine>(), watcher::Config::default(), move |m| {
+            of_machine(&by_machine, &m)
+        })
+        .graceful_shutdown_on(stopped(stop))
+        .run(reconcile, |_, error, _| after_error(error), Arc::new(shared))
+        .for_each(|_| std::future::ready(()))
+        .await;
+    Ok(())
+}
+
+fn of_cluster(store: &Store<MaasCluster>, cluster: &DynamicObject) -> Vec<ObjectRef<MaasCluster>> {
+    let spec = &cluster.data["spec"]["infrastructureRef"];
+    let reference: capmaas_api::cluster_api::ObjectReference =
+        serde_json::from_value(spec.clone()).unwrap_or_default();
+    let name = reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasCluster");
+    let namespace = cluster.namespace().unwrap_or_default();
+    let found = name.map(|n| ObjectRef::new(n).within(&namespace));
+    found.filter(|r| store.get(r).is_some()).into_iter().collect()
+}
+
+/// A control plane came, went or changed: the record may have to follow.
+fn of_machine(store: &Store<MaasCluster>, machine: &MaasMachine) -> Vec<ObjectRef<MaasCluster>> {
+    if !machine.labels().contains_key(names::CONTROL_PLANE_LABEL) {
+        return vec![];
+    }
+    let cluster = machine.labels().get(names::CLUSTER_NAME_LABEL);
+    let namespace = machine.namespace();
+    let belongs = |c: &Arc<MaasCluster>| {
+        let owner = c.owner_references().iter().find(|o| o.kind == "Cluster").map(|o| &o.name);
+        c.meta().namespace == namespace
+            && (c.labels().get(names::CLUSTER_NAME_LABEL) == cluster || owner == cluster)
+    };
+    store.state().iter().filter(|c| belongs(c)).map(|c| ObjectRef::from_obj(&**c)).collect()
+}
+
+async fn reconcile(object: Arc<MaasCluster>, shared: Arc<Shared>) -> Result<Action, Interrupted> {
+    let namespace = object.namespace().unwrap_or_default();
+    let name = object.name_any();
+    let Some(snapshot) = shared.loader.cluster(&namespace, &name).await? else {
+        return Ok(Action::await_change());
+    };
+    let Some(done) = shared.world.run(|replies| cluster::next(&snapshot, replies)).await else {
+        return Ok(action(Some(snapshot.settings.drift)));
+    };
+    shared.events.publish(&snapshot.object, &done.events).await;
+    if let Some(status) = &done.status {
+        let before = snapshot.object.status.as_ref();
+        write_status::<MaasCluster, _>(
+            &shared.loader.client,
+            &namespace,
+            &name,
+            &done.resource_version,
+            before,
+            status,
+        )
+        .await
+        .or_else(gone_is_fine)?;
+    }
+    Ok(action(done.requeue))
+}

@@ -1,0 +1,155 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_core::machine;
+use futures::StreamExt;
+use kube::api::DynamicObject;
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Resource, ResourceExt};
+use tokio::sync::watch::Receiver;
+
+use super::nodes::Book;
+use super::{Interrupted, Shared, action, after_error, stopped, trigger};
+use crate::kube::write_status;
+
+struct Machines {
+    shared: Shared,
+    nodes: Book,
+    turns: Turns,
+}
+
+/// One lock a cluster: machines of one cluster are allocated one after another.
+#[derive(Default)]
+struct Turns(Mutex<HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    fn of(&self, namespace: &str, cluster: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry((namespace.to_owned(), cluster.to_owned())).or_default().clone()
+    }
+}
+
+pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Result<()> {
+    let api = shared.api::<MaasMachine>();
+    let (reader, writer) = store::<MaasMachine>();
+    let changes = watcher(api, shared.ours())
+        .default_backoff()
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(trigger::machine, kube::runtime::PredicateConfig::default());
+    let (by_machine, by_cluster, by_infrastructure) =
+        (reader.clone(), reader.clone(), reader.clone());
+    let core = shared.loader.cluster_api.clone();
+    let concurrency = Config::default().concurrency(shared.machine_concurrency);
+    let node_news = nodes.news();
+    Controller::for_stream(changes, reader)
+        .with_config(concurrency)
+        .watches_with(
+            shared.dynamic(&core.machine),
+            core.machine.clone(),
+            watcher::Config::default(),
+            move |m| of_machine(&by_machine, &m),
+        )
+        .watches_with(
+            shared.dynamic(&core.cluster),
+            core.cluster.clone(),
+            watcher::Config::default(),
+            move |c| of_cluster(&by_cluster, &c.namespace().unwrap_or_default(), &c.name_any(), false),
+        )
+        .watches(shared.api::<MaasCluster>(), watcher::Config::default(), move |c| {
+            let cluster = c.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
+            // Only control planes wait for anything in it: the DNS record.
+            of_cluster(&by_infrastructure, &c.namespace().unwrap_or_default(), &cluster, true)
+        })
+        .reconcile_on(node_news)
+        .graceful_shutdown_on(stopped(stop))
+        .run(
+            reconcile,
+            |_, error, _| after_error(error),
+            Arc::new(Machines { shared, nodes, turns: Turns::default() }),
+        )
+        .for_each(|_| std::future::ready(()))
+        .await;
+    Ok(())
+}
+
+
+fn of_machine(store: &Store<MaasMachine>, machine: &DynamicObject) -> Vec<ObjectRef<MaasMachine>> {
+    let spec = &machine.data["spec"]["infrastructureRef"];
+    let reference: capmaas_api::cluster_api::ObjectReference =
+        serde_json::from_value(spec.clone()).unwrap_or_default();
+    let name = reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasMachine");
+    let namespace = machine.namespace().unwrap_or_default();
+    let found = name.map(|n| ObjectRef::new(n).within(&namespace));
+    found.filter(|r| store.get(r).is_some()).into_iter().collect()
+}
+
+fn of_cluster(
+    store: &Store<MaasMachine>,
+    namespace: &str,
+    cluster: &str,
+    control_planes: bool,
+) -> Vec<ObjectRef<MaasMachine>> {
+    let belongs = |m: &Arc<MaasMachine>| {
+        m.meta().namespace.as_deref() == Some(namespace)
+            && m.labels().get(names::CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
+            && (!control_planes || m.labels().contains_key(names::CONTROL_PLANE_LABEL))
+    };
+    store.state().iter().filter(|m| belongs(m)).map(|m| ObjectRef::from_obj(&**m)).collect()
+}
+
+async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action, Interrupted> {
+    let namespace = object.namespace().unwrap_or_default();
+    let name = object.name_any();
+    let loader = &of.shared.loader;
+    let node = of.nodes.get(&namespace, &name);
+    let Some(mut snapshot) = loader.machine(&namespace, &name, node.clone()).await? else {
+        of.nodes.forget(&namespace, &name);
+        return Ok(Action::await_change());
+    };
+    let cluster = snapshot.cluster.as_ref().map(|c| c.name.clone()).unwrap_or_default();
+    let turn = machine::takes_turn(&snapshot).then(|| of.turns.of(&namespace, &cluster));
+    let _turn = match &turn {
+        Some(turn) => {
+            let guard = turn.lock().await;
+            // What was seen before the wait may be old.
+            match loader.machine(&namespace, &name, node).await? {
+                Some(fresh) => snapshot = fresh,
+                None => return Ok(Action::await_change()),
+            }
+            Some(guard)
+        }
+        None => None,
+    };
+    let Some(done) = of.shared.world.run(|replies| machine::next(&snapshot, replies)).await else {
+        return Ok(action(Some(snapshot.settings.drift)));
+    };
+    of.shared.events.publish(&snapshot.object, &done.events).await;
+    if let Some(status) = &done.status {
+        let before = snapshot.object.status.as_ref();
+        write_status::<MaasMachine, _>(
+            &loader.client,
+            &namespace,
+            &name,
+            &done.resource_version,
+            before,
+            status,
+        )
+        .await
+        .or_else(gone_is_fine)?;
+    }
+    Ok(action(done.requeue))
+}
+
+/// The object went while its status was computed.
+pub(super) fn gone_is_fine(error: kube::Error) -> Result<bool, kube::Error> {
+    match &error {
+        kube::Error::Api(answer) if answer.code == 404 => Ok(false),
+        _ => Err(error),
+    }
+}

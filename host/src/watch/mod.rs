@@ -1,0 +1,106 @@
+//! When a reconcile runs: watches, what they map to, and timers.
+
+mod clusters;
+mod machines;
+mod nodes;
+mod trigger;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::runtime::controller::Action;
+use kube::runtime::watcher;
+use tokio::sync::watch::Receiver;
+
+use crate::kube::{Events, Loader};
+use crate::reconcile::World;
+
+/// What every controller needs.
+#[derive(Clone)]
+pub struct Shared {
+    /// Everything that is called.
+    pub world: Arc<World>,
+    /// Puts snapshots together.
+    pub loader: Loader,
+    /// Publishes events.
+    pub events: Events,
+    /// Namespace to watch; `None` is all of them.
+    pub namespace: Option<String>,
+    /// Only objects that carry this value of the watch-filter label.
+    pub watch_filter: Option<String>,
+    /// How many machines are reconciled at once.
+    pub machine_concurrency: u16,
+}
+
+/// Runs all controllers until `stop` says so.
+///
+/// # Errors
+/// When a controller ends by itself.
+pub async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
+    let nodes = nodes::Book::new();
+    let clusters = tokio::spawn(clusters::run(shared.clone(), stop.clone()));
+    let machines = tokio::spawn(machines::run(shared.clone(), nodes.clone(), stop.clone()));
+    let lookout = tokio::spawn(nodes::run(shared, nodes, stop));
+    let (a, b, c) = tokio::try_join!(clusters, machines, lookout)?;
+    a.and(b).and(c)
+}
+
+impl Shared {
+    fn api<K>(&self) -> kube::Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        let client = self.loader.client.clone();
+        match &self.namespace {
+            Some(namespace) => kube::Api::namespaced(client, namespace),
+            None => kube::Api::all(client),
+        }
+    }
+
+    fn dynamic(&self, resource: &kube::api::ApiResource) -> kube::Api<kube::api::DynamicObject> {
+        let client = self.loader.client.clone();
+        match &self.namespace {
+            Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
+            None => kube::Api::all_with(client, resource),
+        }
+    }
+
+    /// Watch settings for our own kinds.
+    fn ours(&self) -> watcher::Config {
+        let config = watcher::Config::default();
+        match &self.watch_filter {
+            Some(value) => {
+                let label = capmaas_api::names::WATCH_FILTER_LABEL;
+                config.labels(&format!("{label}={value}"))
+            }
+            None => config,
+        }
+    }
+}
+
+/// The API server did not answer properly, or the object changed under us.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Interrupted(#[from] kube::Error);
+
+/// When to look again after the API server did not answer.
+fn after_error(error: &Interrupted) -> Action {
+    let conflict = matches!(&error.0, kube::Error::Api(answer) if answer.code == 409);
+    if conflict {
+        return Action::requeue(Duration::from_secs(1));
+    }
+    tracing::warn!(%error, "the Kubernetes API did not answer as it should");
+    Action::requeue(Duration::from_secs(10))
+}
+
+fn action(requeue: Option<u64>) -> Action {
+    match requeue {
+        Some(seconds) => Action::requeue(Duration::from_secs(seconds)),
+        None => Action::await_change(),
+    }
+}
+
+async fn stopped(mut stop: Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}

@@ -1,0 +1,93 @@
+//! Looks after the Nodes of deployed machines, apart from the machines' own reconciles.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use capmaas_api::MaasMachine;
+use capmaas_core::machine::node_snapshot;
+use capmaas_core::node::{self, NodeObservation};
+use futures::{Stream, StreamExt};
+use kube::ResourceExt;
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::reflector::ObjectRef;
+use tokio::sync::broadcast;
+use tokio::sync::watch::Receiver;
+
+use super::{Interrupted, Shared, action, after_error, stopped};
+
+/// A dead workload cluster takes ten seconds a look; these many are looked at at once.
+const LOOKS: u16 = 16;
+
+/// What was last seen of each machine's Node.
+#[derive(Clone)]
+pub(super) struct Book(Arc<Inner>);
+
+struct Inner {
+    seen: Mutex<HashMap<(String, String), NodeObservation>>,
+    news: broadcast::Sender<ObjectRef<MaasMachine>>,
+}
+
+impl Book {
+    pub(super) fn new() -> Self {
+        let (news, _) = broadcast::channel(4096);
+        Self(Arc::new(Inner { seen: Mutex::default(), news }))
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<NodeObservation> {
+        let seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
+        seen.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    pub(super) fn forget(&self, namespace: &str, name: &str) {
+        let mut seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
+        seen.remove(&(namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Machines whose Node is not what it was.
+    pub(super) fn news(&self) -> impl Stream<Item = ObjectRef<MaasMachine>> + Send + 'static {
+        let receiver = self.0.news.subscribe();
+        futures::stream::unfold(receiver, |mut receiver| async move {
+            loop {
+                match receiver.recv().await {
+                    Ok(news) => return Some((news, receiver)),
+                    // What was missed is told by the machine's next look.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
+    }
+
+    fn note(&self, object: &MaasMachine, observation: NodeObservation) {
+        let key = (object.namespace().unwrap_or_default(), object.name_any());
+        let mut seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
+        if seen.get(&key) != Some(&observation) {
+            seen.insert(key, observation);
+            let _ = self.0.news.send(ObjectRef::from_obj(object));
+        }
+    }
+}
+
+pub(super) async fn run(shared: Shared, book: Book, stop: Receiver<bool>) -> Result<()> {
+    Controller::new(shared.api::<MaasMachine>(), shared.ours())
+        .with_config(Config::default().concurrency(LOOKS))
+        .graceful_shutdown_on(stopped(stop))
+        .run(look, |_, error, _| after_error(error), Arc::new((shared, book)))
+        .for_each(|_| std::future::ready(()))
+        .await;
+    Ok(())
+}
+
+async fn look(object: Arc<MaasMachine>, of: Arc<(Shared, Book)>) -> Result<Action, Interrupted> {
+    let (shared, book) = (&of.0, &of.1);
+    let Some(snapshot) = node_snapshot(&object, &shared.loader.settings) else {
+        return Ok(Action::await_change());
+    };
+    let done = shared.world.run(|replies| node::next(&snapshot, replies)).await;
+    let Some(done) = done else { return Ok(action(Some(snapshot.drift))) };
+    if let Some(observation) = done.status {
+        book.note(&object, observation);
+    }
+    Ok(action(done.requeue))
+}
