@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::maas::{DnsResource, Image, Machine, MaasEvent, ReservedAddress, User};
+use crate::maas::{DnsResource, Image, MaasEvent, Machine, ReservedAddress, User};
 use crate::ownership::OwnedMachine;
 use crate::policy::{AllocateConstraints, Answered, Question, Refused};
 

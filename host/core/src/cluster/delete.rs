@@ -19,7 +19,10 @@ impl Run<'_> {
             let poll = self.seen.settings.poll.clamp(1, 10);
             return Err(self.done(Some(poll)));
         }
-        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
+        let id = self
+            .annotations
+            .get(names::DNS_RESOURCE_ANNOTATION)
+            .and_then(|i| i.parse().ok());
         match (endpoint, id) {
             (Some(Endpoint::Generated(name)), id) => self.delete_record(&name, id)?,
             (Some(Endpoint::Given(name)), _) => self.empty_record(&name)?,
@@ -46,7 +49,9 @@ impl Run<'_> {
 
     /// Ours: made by us, and still called what we called it.
     fn delete_record(&mut self, name: &str, id: Option<u64>) -> ClusterFlow<()> {
-        let Some(record) = self.record_by_name(name)? else { return Ok(()) };
+        let Some(record) = self.record_by_name(name)? else {
+            return Ok(());
+        };
         // Without an id the crash came between making and writing it; empty means ours.
         let ours = id.map_or(record.addresses.is_empty(), |id| id == record.id);
         if !ours {
@@ -71,9 +76,16 @@ impl Run<'_> {
     }
 
     fn release_object(mut self) -> ClusterFlow<Infallible> {
-        let finalizers =
-            self.finalizers.iter().filter(|f| *f != names::CLUSTER_FINALIZER).cloned().collect();
-        self.patch(ObjectPatch { finalizers: Some(finalizers), ..ObjectPatch::default() })?;
+        let finalizers = self
+            .finalizers
+            .iter()
+            .filter(|f| *f != names::CLUSTER_FINALIZER)
+            .cloned()
+            .collect();
+        self.patch(ObjectPatch {
+            finalizers: Some(finalizers),
+            ..ObjectPatch::default()
+        })?;
         let end: End = self.finished(None, None);
         Err(end)
     }

@@ -15,9 +15,7 @@ use crate::policy::{
     PolicyId, Question, Shortlisting, candidates, choose, narrowed,
 };
 use crate::provider_id;
-use crate::step::{
-    CallError, Category, Effect, EventKind, ObjectPatch, Read, Reply, SecretState,
-};
+use crate::step::{CallError, Category, Effect, EventKind, ObjectPatch, Read, Reply, SecretState};
 
 /// Least memory for a machine that runs from memory, MiB (from the MAAS provider's README: the
 /// image is unpacked into RAM).
@@ -53,7 +51,10 @@ impl Run<'_> {
         for (surplus, proof) in held {
             self.give_back(proof, &surplus.system_id)?;
         }
-        let note = format!("found {} in MAAS under this object's mark", machine.hostname);
+        let note = format!(
+            "found {} in MAAS under this object's mark",
+            machine.hostname
+        );
         self.event(EventKind::Normal, "MachineAdopted", "Allocate", note);
         self.publish(&machine, &owned)?;
         Ok(Some((machine, owned)))
@@ -61,7 +62,9 @@ impl Run<'_> {
 
     /// All machines held under our mark, by system id.
     pub(super) fn marked(&mut self, user: &User) -> MachineFlow<Vec<(Machine, OwnedMachine)>> {
-        let Some(mark) = self.mark() else { return Ok(Vec::new()) };
+        let Some(mark) = self.mark() else {
+            return Ok(Vec::new());
+        };
         let claim = self.claim(user);
         match self.read(Read::MachinesByMark(mark))? {
             Ok(Reply::Machines(machines)) => {
@@ -84,9 +87,17 @@ impl Run<'_> {
             self.name()
         );
         let note = format!("gave back {id}, which was held in addition under this object's mark");
-        match self.perform(Effect::Release { machine: owned, comment })? {
+        match self.perform(Effect::Release {
+            machine: owned,
+            comment,
+        })? {
             Ok(_) => {
-                self.event(EventKind::Warning, "SurplusMachineReleased", "Release", note);
+                self.event(
+                    EventKind::Warning,
+                    "SurplusMachineReleased",
+                    "Release",
+                    note,
+                );
                 Ok(())
             }
             Err(error) => Err(self.maas_trouble(&error)),
@@ -106,7 +117,11 @@ impl Run<'_> {
             let drift = self.seen.settings.drift;
             return Err(self.waiting("MachineDeployFailed", &message, Some(drift)));
         }
-        let held = self.held_back(&["allocate"]).into_iter().chain(self.pause_before_next()).max();
+        let held = self
+            .held_back(&["allocate"])
+            .into_iter()
+            .chain(self.pause_before_next())
+            .max();
         match held {
             // The message was set when the failure was met; it stays as it is.
             Some(left) => Err(self.done(Some(left.max(1)))),
@@ -116,7 +131,11 @@ impl Run<'_> {
 
     /// Seconds for which an allocate that we sent may still be carried out by MAAS.
     pub(super) fn allocation_in_flight(&self) -> Option<u64> {
-        let since: u64 = self.annotations.get(names::ALLOCATING_SINCE_ANNOTATION)?.parse().ok()?;
+        let since: u64 = self
+            .annotations
+            .get(names::ALLOCATING_SINCE_ANNOTATION)?
+            .parse()
+            .ok()?;
         let concluded = self.status.failure.as_ref().is_some_and(|f| {
             f.stage == "allocate"
                 && f.category != "unreachable"
@@ -162,7 +181,10 @@ impl Run<'_> {
             return Err(self.waiting(REASON, message, None));
         };
         let namespace = self.namespace().to_owned();
-        let state = match self.read(Read::BootstrapSecret { namespace, name: name.clone() })? {
+        let state = match self.read(Read::BootstrapSecret {
+            namespace,
+            name: name.clone(),
+        })? {
             Ok(Reply::Secret(state)) => state,
             other => {
                 let error = unexpected(other);
@@ -199,7 +221,11 @@ impl Run<'_> {
             .or_else(|| from_machine.map(text));
         let list = |value: String| Some(value).filter(|v| !v.is_empty()).into_iter().collect();
         let tags = spec.tags.iter().flatten().map(|t| t.trim().to_owned());
-        let floor = if spec.deploy_in_memory == Some(true) { IN_MEMORY_MIB } else { 0 };
+        let floor = if spec.deploy_in_memory == Some(true) {
+            IN_MEMORY_MIB
+        } else {
+            0
+        };
         AllocateConstraints {
             system_id: None,
             constraints: Constraints {
@@ -258,14 +284,21 @@ impl Run<'_> {
                 let cheapest = "MAAS takes the smallest machine that fits";
                 if request.avoid.is_empty() {
                     let story = format!("policy {policy} left the choice to MAAS: {cheapest}");
-                    return Ok(Choice { attempts: vec![within], story });
+                    return Ok(Choice {
+                        attempts: vec![within],
+                        story,
+                    });
                 }
                 // Allocate cannot exclude a machine, so the host lists and chooses as MAAS would.
                 let mut offered = self.offered(&within, &request)?;
                 offered.sort_by_key(|c| (c.cpu_cores + c.memory_mib / 1024, c.system_id.clone()));
                 let shunned = request.avoid.len();
-                let story = format!("policy {policy}; {cheapest}, {shunned} failed host(s) avoided");
-                Ok(Choice { attempts: by_id(&within, offered.iter()), story })
+                let story =
+                    format!("policy {policy}; {cheapest}, {shunned} failed host(s) avoided");
+                Ok(Choice {
+                    attempts: by_id(&within, offered.iter()),
+                    story,
+                })
             }
             Shortlisting::Inspect(c) => {
                 let within = self.within(&policy, &wanted, &c)?;
@@ -308,7 +341,10 @@ impl Run<'_> {
         narrower: &Constraints,
     ) -> MachineFlow<AllocateConstraints> {
         match narrowed(&wanted.constraints, narrower) {
-            Ok(constraints) => Ok(AllocateConstraints { constraints, ..wanted.clone() }),
+            Ok(constraints) => Ok(AllocateConstraints {
+                constraints,
+                ..wanted.clone()
+            }),
             Err(empty) => {
                 let message = format!("policy {policy} leaves no machine to take: {empty}");
                 Err(self.unable("NoMachineFits", &message))
@@ -340,7 +376,10 @@ impl Run<'_> {
         offered: Vec<Candidate>,
         within: &AllocateConstraints,
     ) -> MachineFlow<Choice> {
-        let question = Question::Rank { request, candidates: offered.clone() };
+        let question = Question::Rank {
+            request,
+            candidates: offered.clone(),
+        };
         let (policy, answer) = self.answer(question)?;
         let Answer::Ranked(ranking) = answer else {
             return Err(self.bad_answer(&policy, "it did not rank"));
@@ -350,16 +389,31 @@ impl Run<'_> {
             Err(problem) => return Err(self.bad_answer(&policy, &problem)),
         };
         if chosen.is_empty() {
-            let why = ranking.rejected.first().map(|r| bounded(&r.reason)).unwrap_or_default();
+            let why = ranking
+                .rejected
+                .first()
+                .map(|r| bounded(&r.reason))
+                .unwrap_or_default();
             let message = format!(
                 "policy {policy} wants none of the {} machines that fit{}{why}",
                 offered.len(),
-                if why.is_empty() { "" } else { ", for example: " }
+                if why.is_empty() {
+                    ""
+                } else {
+                    ", for example: "
+                }
             );
             return Err(self.unable("NoMachineFits", &message));
         }
-        let story = format!("policy {policy} ranked {} of {}", chosen.len(), offered.len());
-        Ok(Choice { attempts: by_id(within, chosen.into_iter()), story })
+        let story = format!(
+            "policy {policy} ranked {} of {}",
+            chosen.len(),
+            offered.len()
+        );
+        Ok(Choice {
+            attempts: by_id(within, chosen.into_iter()),
+            story,
+        })
     }
 
     /// Finalizer, mark and "allocating since", before the first effect in MAAS.
@@ -380,7 +434,11 @@ impl Run<'_> {
             }
         }
         let finalizers = self.with_finalizer();
-        let patch = ObjectPatch { annotations, finalizers, ..ObjectPatch::default() };
+        let patch = ObjectPatch {
+            annotations,
+            finalizers,
+            ..ObjectPatch::default()
+        };
         match self.patch(patch)? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.patch_failed(&error)),
@@ -450,7 +508,10 @@ impl Run<'_> {
     /// The allocate may have been carried out: the mark will tell.
     fn unanswered(&mut self, why: &str) -> super::report::End {
         self.count_failure("allocate", "unreachable");
-        let message = format!("an allocate call went unanswered ({}); looking again", bounded(why));
+        let message = format!(
+            "an allocate call went unanswered ({}); looking again",
+            bounded(why)
+        );
         let again = self.seen.settings.poll.max(1);
         self.waiting("AllocationUnanswered", &message, Some(again))
     }
@@ -460,7 +521,10 @@ impl Run<'_> {
         /// Other writers (labels, owner references) make the first tries meet a conflict.
         const TRIES: usize = 4;
         let id = provider_id::format(&machine.zone, &machine.system_id);
-        let spec = spec_patch(&[("providerID", json!(id)), ("systemID", json!(machine.system_id))]);
+        let spec = spec_patch(&[
+            ("providerID", json!(id)),
+            ("systemID", json!(machine.system_id)),
+        ]);
         let patch = ObjectPatch {
             annotations: BTreeMap::from([(names::ALLOCATING_SINCE_ANNOTATION.to_owned(), None)]),
             finalizers: self.with_finalizer(),
@@ -494,7 +558,11 @@ impl Run<'_> {
             }
             _ => return Err(self.untouched(Some(1))),
         };
-        let named = fresh.spec.provider_id.as_deref().and_then(provider_id::system_id);
+        let named = fresh
+            .spec
+            .provider_id
+            .as_deref()
+            .and_then(provider_id::system_id);
         if named.is_some_and(|id| id != machine.system_id) {
             self.give_back(owned.clone(), &machine.system_id)?;
             return Err(self.untouched(Some(1)));
@@ -509,11 +577,24 @@ fn peer(object: &MaasMachine) -> Option<Peer> {
     let id = provider_id::system_id(object.spec.provider_id.as_deref()?)?;
     let labels = object.metadata.labels.as_ref();
     let control_plane = labels.is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL));
-    let in_id = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').nth(1));
-    let zone = object.status.as_ref().and_then(|s| s.failure_domain.as_deref()).or(in_id);
+    let in_id = object
+        .spec
+        .provider_id
+        .as_deref()
+        .and_then(|p| p.rsplit('/').nth(1));
+    let zone = object
+        .status
+        .as_ref()
+        .and_then(|s| s.failure_domain.as_deref())
+        .or(in_id);
     Some(Peer {
         machine: object.metadata.name.clone().unwrap_or_default(),
-        role: if control_plane { "control-plane" } else { "worker" }.into(),
+        role: if control_plane {
+            "control-plane"
+        } else {
+            "worker"
+        }
+        .into(),
         system_id: id.to_owned(),
         zone: zone.unwrap_or_default().to_owned(),
         pool: String::new(),
@@ -529,7 +610,10 @@ fn by_id<'a>(
     const TRIES: usize = 10;
     order
         .take(TRIES)
-        .map(|c| AllocateConstraints { system_id: Some(c.system_id.clone()), ..within.clone() })
+        .map(|c| AllocateConstraints {
+            system_id: Some(c.system_id.clone()),
+            ..within.clone()
+        })
         .collect()
 }
 

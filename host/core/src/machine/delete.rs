@@ -50,7 +50,12 @@ impl Run<'_> {
             Ownership::Nobody => self.gone(&format!("{} is free again", machine.hostname)),
             Ownership::Foreign(why) => {
                 let note = format!("{} was left alone: {why}", machine.hostname);
-                self.event(EventKind::Warning, "MachineNotOwned", "Release", note.clone());
+                self.event(
+                    EventKind::Warning,
+                    "MachineNotOwned",
+                    "Release",
+                    note.clone(),
+                );
                 self.gone(&note)
             }
             Ownership::Ours(owned) | Ownership::Unstamped(owned) => {
@@ -63,7 +68,10 @@ impl Run<'_> {
     fn deletion_trouble(&mut self, error: &crate::step::CallError) -> End {
         let (reason, message) = super::report::explain(error);
         let message = format!("{message}; the host cannot be released until then");
-        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
+        let again = error
+            .retry_after
+            .unwrap_or(self.seen.settings.poll.saturating_mul(2))
+            .max(1);
         self.waiting(reason, &message, Some(again))
     }
 
@@ -72,13 +80,16 @@ impl Run<'_> {
         if !self.control_plane() {
             return Ok(());
         }
-        let Some(record) = self.dns_record()? else { return Ok(()) };
+        let Some(record) = self.dns_record()? else {
+            return Ok(());
+        };
         let ips = record.ips();
         let attached = machine.ip_addresses.iter().any(|ip| ips.contains(ip));
         if attached {
             let message = "waiting until the address has left the cluster's DNS record";
             self.status.dns_attached = Some(true);
-            self.conditions.set(DNS_ATTACHED, true, "DNSDetachPending", message);
+            self.conditions
+                .set(DNS_ATTACHED, true, "DNSDetachPending", message);
             self.conditions.set("Deleting", true, "Deleting", message);
             let poll = self.seen.settings.poll.clamp(1, 5);
             return Err(self.done(Some(poll)));
@@ -95,7 +106,8 @@ impl Run<'_> {
         let until = since.saturating_add(ttl);
         self.status.dns_attached = Some(false);
         let message = "the address has left the DNS record; resolvers may still hold it";
-        self.conditions.set(DNS_ATTACHED, false, "DNSDetached", message);
+        self.conditions
+            .set(DNS_ATTACHED, false, "DNSDetached", message);
         if until > self.seen.now {
             self.conditions.set("Deleting", true, "Deleting", message);
             let left = until - self.seen.now;
@@ -106,7 +118,9 @@ impl Run<'_> {
 
     /// The cluster's record, if DNS is managed at all.
     fn dns_record(&mut self) -> MachineFlow<Option<DnsResource>> {
-        let Some(cluster) = &self.seen.maas_cluster else { return Ok(None) };
+        let Some(cluster) = &self.seen.maas_cluster else {
+            return Ok(None);
+        };
         let annotations = cluster.metadata.annotations.as_ref();
         let id = annotations.and_then(|a| a.get(names::DNS_RESOURCE_ANNOTATION));
         let network = cluster.status.as_ref().and_then(|s| s.network.as_ref());
@@ -153,7 +167,10 @@ impl Run<'_> {
         }
         let owned = self.still_owned(user, &machine, owned)?;
         let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
-        match self.perform(Effect::Release { machine: owned, comment })? {
+        match self.perform(Effect::Release {
+            machine: owned,
+            comment,
+        })? {
             Ok(_) => {
                 self.status.failure = None;
                 let note = format!("asked MAAS to release {}", machine.hostname);
@@ -162,11 +179,18 @@ impl Run<'_> {
             }
             Err(error) if error.endpoint_wide() => Err(self.deletion_trouble(&error)),
             Err(error) => {
-                let message =
-                    format!("{} could not be released: {}", machine.hostname, error.message);
+                let message = format!(
+                    "{} could not be released: {}",
+                    machine.hostname, error.message
+                );
                 let machine = Some(machine);
                 let (stage, category) = (Stage::Release, "machine-failed");
-                Err(self.fail(Trouble { stage, category, message, machine }))
+                Err(self.fail(Trouble {
+                    stage,
+                    category,
+                    message,
+                    machine,
+                }))
             }
         }
     }
@@ -203,10 +227,22 @@ impl Run<'_> {
 
     /// Nothing of ours is left in MAAS.
     fn gone(mut self, note: &str) -> MachineFlow<Infallible> {
-        let finalizers =
-            self.finalizers.iter().filter(|f| *f != names::MACHINE_FINALIZER).cloned().collect();
-        self.event(EventKind::Normal, "SuccessfulRelease", "Release", note.to_owned());
-        let patch = ObjectPatch { finalizers: Some(finalizers), ..Default::default() };
+        let finalizers = self
+            .finalizers
+            .iter()
+            .filter(|f| *f != names::MACHINE_FINALIZER)
+            .cloned()
+            .collect();
+        self.event(
+            EventKind::Normal,
+            "SuccessfulRelease",
+            "Release",
+            note.to_owned(),
+        );
+        let patch = ObjectPatch {
+            finalizers: Some(finalizers),
+            ..Default::default()
+        };
         match self.patch(patch)? {
             Ok(()) => Err(self.untouched(None)),
             Err(error) if error.category == crate::step::Category::NotFound => {

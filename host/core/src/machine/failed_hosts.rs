@@ -34,12 +34,15 @@ impl Run<'_> {
     /// may be tried twice, but nothing is stuck.
     pub(super) fn failed_hosts(&self) -> Vec<FailedHost> {
         let text = self.annotations.get(names::FAILED_HOSTS_ANNOTATION);
-        text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default()
+        text.and_then(|t| serde_json::from_str(t).ok())
+            .unwrap_or_default()
     }
 
     /// The failed host that is still on its way out.
     pub(super) fn outgoing(&self, system_id: &str) -> Option<FailedHost> {
-        self.failed_hosts().into_iter().find(|h| h.system_id == system_id && !h.settled)
+        self.failed_hosts()
+            .into_iter()
+            .find(|h| h.system_id == system_id && !h.settled)
     }
 
     /// Seconds until the next host may be taken.

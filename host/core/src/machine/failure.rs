@@ -57,11 +57,22 @@ impl Run<'_> {
                 bounded(&error.message)
             );
             let (stage, category) = (Stage::Allocate, "no-capacity");
-            return Err(self.fail(Trouble { stage, category, message, machine: None }));
+            return Err(self.fail(Trouble {
+                stage,
+                category,
+                message,
+                machine: None,
+            }));
         }
         let mut message = format!("MAAS does not accept what is asked for: {}", error.message);
-        for (field, read) in [("zone", Read::Zones), ("pool", Read::Pools), ("tags", Read::Tags)] {
-            if error.message.contains(&format!("such {}", field.trim_end_matches('s')))
+        for (field, read) in [
+            ("zone", Read::Zones),
+            ("pool", Read::Pools),
+            ("tags", Read::Tags),
+        ] {
+            if error
+                .message
+                .contains(&format!("such {}", field.trim_end_matches('s')))
                 && let Ok(Reply::Names(have)) = self.read(read)?
             {
                 message.push_str(&format!("; MAAS has {field} {}", have.join(", ")));
@@ -69,7 +80,12 @@ impl Run<'_> {
         }
         let message = bounded(&message);
         let (stage, category) = (Stage::Allocate, "rejected");
-        Err(self.fail(Trouble { stage, category, message, machine: None }))
+        Err(self.fail(Trouble {
+            stage,
+            category,
+            message,
+            machine: None,
+        }))
     }
 
     fn handle(&mut self, trouble: Trouble) -> MachineFlow<Infallible> {
@@ -83,11 +99,19 @@ impl Run<'_> {
         }
         if counted.occurrences == 1 {
             let reason = event_reason(&trouble);
-            self.event(EventKind::Warning, reason, "HandleFailure", trouble.message.clone());
+            self.event(
+                EventKind::Warning,
+                reason,
+                "HandleFailure",
+                trouble.message.clone(),
+            );
         }
         let question = self.question(&trouble, &counted)?;
         let action = match self.transcript.ask(question)? {
-            Ok(Answered { policy, answer: Answer::Action(action) }) => {
+            Ok(Answered {
+                policy,
+                answer: Answer::Action(action),
+            }) => {
                 let answer = format!("{}: {}", trouble.stage.word(), action.describe());
                 self.decided("failure-handling", &policy, answer);
                 self.permitted(&trouble, action, &policy.to_string())
@@ -108,8 +132,11 @@ impl Run<'_> {
             && let Ok(Reply::Events(events)) =
                 self.read(Read::ErrorEvents(machine.system_id.clone()))?
         {
-            maas_events =
-                events.iter().take(5).map(|e| format!("{}: {}", e.kind, e.description)).collect();
+            maas_events = events
+                .iter()
+                .take(5)
+                .map(|e| format!("{}: {}", e.kind, e.description))
+                .collect();
         }
         Ok(Question::Handle(Failure {
             context: self.context(&format!("failure/{}", trouble.stage.word())),
@@ -133,7 +160,10 @@ impl Run<'_> {
     }
 
     fn remediated(&self) -> bool {
-        self.seen.machine.as_ref().is_some_and(|m| m.marked_for_remediation())
+        self.seen
+            .machine
+            .as_ref()
+            .is_some_and(|m| m.marked_for_remediation())
     }
 
     /// The policy's action if the stage allows it, else the host's default and an event.
@@ -152,7 +182,12 @@ impl Run<'_> {
             bounded(&action.describe()),
             trouble.stage.word()
         );
-        self.event(EventKind::Warning, "PolicyActionNotAllowed", "HandleFailure", note);
+        self.event(
+            EventKind::Warning,
+            "PolicyActionNotAllowed",
+            "HandleFailure",
+            note,
+        );
         default
     }
 
@@ -172,7 +207,10 @@ impl Run<'_> {
             // `permitted` has put the default in its place; without one, only waiting is left.
             Action::UseDefault => {
                 let seconds = u32::try_from(self.seen.settings.poll).unwrap_or(60);
-                let delay = Delay { seconds, reason: String::new() };
+                let delay = Delay {
+                    seconds,
+                    reason: String::new(),
+                };
                 Err(self.retry(&trouble, &delay))
             }
         }
@@ -192,7 +230,8 @@ impl Run<'_> {
         let seconds = self.clamp(delay).max(1);
         self.hold_back(seconds);
         let reason = condition_reason(trouble);
-        self.conditions.set(DEPLOYED, false, reason, &trouble.message);
+        self.conditions
+            .set(DEPLOYED, false, reason, &trouble.message);
         self.done(Some(seconds))
     }
 
@@ -204,8 +243,14 @@ impl Run<'_> {
         self.status.ready = false;
         self.status.failure_reason = Some("CreateError".into());
         self.status.failure_message = Some(message.clone());
-        self.event(EventKind::Warning, "GaveUp", "HandleFailure", message.clone());
-        self.conditions.set(DEPLOYED, false, "MachineDeployFailed", &message);
+        self.event(
+            EventKind::Warning,
+            "GaveUp",
+            "HandleFailure",
+            message.clone(),
+        );
+        self.conditions
+            .set(DEPLOYED, false, "MachineDeployFailed", &message);
         let drift = self.seen.settings.drift;
         self.done(Some(drift))
     }
@@ -221,13 +266,16 @@ impl Run<'_> {
             self.event(EventKind::Warning, "PowerCycleFailed", "PowerOff", note);
         }
         self.hold_back(seconds);
-        self.conditions.set(DEPLOYED, false, "MachinePoweredOff", &trouble.message);
+        self.conditions
+            .set(DEPLOYED, false, "MachinePoweredOff", &trouble.message);
         Err(self.done(Some(seconds)))
     }
 
     /// The ownership reading directly before an effect.
     fn owned_again(&mut self, trouble: &Trouble) -> MachineFlow<Option<OwnedMachine>> {
-        let Some(machine) = &trouble.machine else { return Ok(None) };
+        let Some(machine) = &trouble.machine else {
+            return Ok(None);
+        };
         let user = match self.read(Read::WhoAmI)? {
             Ok(Reply::User(user)) => user,
             other => return Err(self.maas_trouble(&unexpected(other))),
@@ -277,7 +325,10 @@ impl Run<'_> {
             names::FAILED_HOSTS_ANNOTATION.to_owned(),
             annotation(&hosts),
         )]);
-        if let Err(error) = self.patch(ObjectPatch { annotations, ..Default::default() })? {
+        if let Err(error) = self.patch(ObjectPatch {
+            annotations,
+            ..Default::default()
+        })? {
             return Err(self.patch_failed(&error));
         }
         if let Some(owned) = self.owned_again(&trouble)? {
@@ -292,9 +343,15 @@ impl Run<'_> {
         let id = owned.system_id().to_owned();
         let comment = format!("capmaas: {}", bounded(why));
         let effect = if broken {
-            Effect::MarkBroken { machine: owned, comment }
+            Effect::MarkBroken {
+                machine: owned,
+                comment,
+            }
         } else {
-            Effect::Release { machine: owned, comment }
+            Effect::Release {
+                machine: owned,
+                comment,
+            }
         };
         match self.perform(effect)? {
             Ok(_) => {
@@ -339,8 +396,10 @@ impl Run<'_> {
             let left_broken = host.broken && machine.status == crate::maas::Status::Broken;
             if !left_broken {
                 if machine.locked {
-                    let message =
-                        format!("{} failed and is locked in MAAS: unlock it", machine.hostname);
+                    let message = format!(
+                        "{} failed and is locked in MAAS: unlock it",
+                        machine.hostname
+                    );
                     return Err(self.unable("MachineLocked", &message));
                 }
                 if machine.status.releasable() {
@@ -348,7 +407,10 @@ impl Run<'_> {
                 }
                 return Err(self.still_leaving(&host, poll));
             }
-        } else if machine.as_ref().is_some_and(|m| m.owner.is_none() && m.power == Power::On) {
+        } else if machine
+            .as_ref()
+            .is_some_and(|m| m.owner.is_none() && m.power == Power::On)
+        {
             return Err(self.still_leaving(&host, poll));
         }
         self.forget(&host)
@@ -393,7 +455,10 @@ impl Run<'_> {
 
 /// What the host does when a policy leaves it to the host.
 fn default_action(stage: Stage, replaceable: bool) -> Action {
-    let delay = |seconds: u32| Delay { seconds, reason: "default of the host".into() };
+    let delay = |seconds: u32| Delay {
+        seconds,
+        reason: "default of the host".into(),
+    };
     match stage {
         Stage::Deploy if replaceable => Action::ReleaseAndReplace(Replacement {
             delay: delay(0),

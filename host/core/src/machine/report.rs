@@ -56,7 +56,9 @@ impl Run<'_> {
     /// MAAS did not answer properly. A machine that was ready stays so: nothing is known of it.
     pub(super) fn maas_trouble(&mut self, error: &CallError) -> End {
         let (reason, message) = explain(error);
-        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2));
+        let again = error
+            .retry_after
+            .unwrap_or(self.seen.settings.poll.saturating_mul(2));
         if self.status.ready {
             return self.untouched(Some(again.max(1)));
         }
