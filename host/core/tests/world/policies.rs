@@ -1,0 +1,65 @@
+use capmaas_core::Reply;
+use capmaas_core::policy::{
+    Action, Answer, Answered, Constraints, Delay, Name, PolicyId, Question, Ranking, Refused,
+    Replacement, Shortlisting, Stage,
+};
+
+/// What the policies answer; by default what the components that capmaas brings along answer.
+#[derive(Clone)]
+pub(crate) struct Policies {
+    pub(crate) shortlisting: Shortlisting,
+    pub(crate) ranking: Ranking,
+    pub(crate) name: Option<Name>,
+    /// To every failure; `None` decides by stage.
+    pub(crate) action: Option<Action>,
+    /// Given instead of any answer.
+    pub(crate) refusal: Option<Refused>,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            shortlisting: Shortlisting::Narrow(Constraints::default()),
+            ranking: Ranking::default(),
+            name: None,
+            action: None,
+            refusal: None,
+        }
+    }
+}
+
+impl Policies {
+    pub(super) fn answer(&self, question: &Question) -> Reply {
+        if let Some(refusal) = &self.refusal {
+            return Reply::Refused(refusal.clone());
+        }
+        let answer = match question {
+            Question::Shortlist(_) => Answer::Shortlisted(self.shortlisting.clone()),
+            Question::Rank { .. } => Answer::Ranked(self.ranking.clone()),
+            Question::Name(_) => Answer::Named(self.name.clone()),
+            Question::Handle(failure) => {
+                Answer::Action(self.action.clone().unwrap_or_else(|| usual(failure.stage)))
+            }
+        };
+        let policy = PolicyId {
+            name: "built-in 0.1.0".into(),
+            digest: "sha256:0123456789abcdef".into(),
+        };
+        Reply::Answered(Box::new(Answered { policy, answer }))
+    }
+}
+
+fn usual(stage: Stage) -> Action {
+    let delay = |seconds| Delay {
+        seconds,
+        reason: "usual".into(),
+    };
+    match stage {
+        Stage::Deploy => Action::ReleaseAndReplace(Replacement {
+            delay: delay(0),
+            avoid_seconds: Some(3600),
+        }),
+        Stage::Power => Action::Retry(delay(60)),
+        Stage::Allocate | Stage::Prepare | Stage::Release => Action::Retry(delay(30)),
+    }
+}

@@ -1,0 +1,146 @@
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// The real controller, as a process of its own.
+pub struct Controller {
+    binary: PathBuf,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+    args: Vec<String>,
+    maas: Mutex<(String, String)>,
+    child: Mutex<Option<Child>>,
+}
+
+/// The controller's executable: `CAPMAAS_BIN`, else beside the folder of the running test.
+///
+/// # Errors
+/// When there is none; the text says how to build it.
+pub fn controller_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("CAPMAAS_BIN") {
+        return Ok(PathBuf::from(path));
+    }
+    let this = std::env::current_exe()?;
+    let found = this.ancestors().skip(1).take(3).map(|d| d.join("capmaas")).find(|p| p.is_file());
+    found.context("no capmaas executable: run `make build`, or set CAPMAAS_BIN")
+}
+
+impl Controller {
+    /// A controller that has not been started.
+    pub fn new(
+        binary: PathBuf,
+        kubeconfig: &Path,
+        log: &Path,
+        maas: (String, String),
+        args: Vec<String>,
+    ) -> Self {
+        Self {
+            binary,
+            kubeconfig: kubeconfig.to_owned(),
+            log: log.to_owned(),
+            args,
+            maas: Mutex::new(maas),
+            child: Mutex::new(None),
+        }
+    }
+
+    /// Starts it. Its log goes on where it was.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub fn start(&self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let (endpoint, key) = self.maas.lock().expect("no panic").clone();
+        // It must not outlive us, however we end.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(&self.binary)
+            .args(&self.args)
+            .env_clear()
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("MAAS_ENDPOINT", endpoint)
+            .env("MAAS_API_KEY", key)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.binary.display()))?;
+        *self.child.lock().expect("no panic") = Some(child);
+        Ok(())
+    }
+
+    /// Uses another MAAS or key from the next start on.
+    pub fn use_maas(&self, endpoint: &str, key: &str) {
+        *self.maas.lock().expect("no panic") = (endpoint.to_owned(), key.to_owned());
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(&self) {
+        if let Some(mut child) = self.child.lock().expect("no panic").take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Whether the process runs; an error quotes the end of its log.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn check(&self) -> Result<()> {
+        let mut child = self.child.lock().expect("no panic");
+        let Some(child) = child.as_mut() else { return Ok(()) };
+        if let Some(status) = child.try_wait()? {
+            bail!("the controller has ended ({status}):\n{}", self.log_tail(15));
+        }
+        Ok(())
+    }
+
+    /// Everything it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Where it logs.
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    fn log_tail(&self, lines: usize) -> String {
+        let log = self.log();
+        let all: Vec<&str> = log.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// Lines that tell of a right the controller lacks.
+    pub fn forbidden(&self) -> Vec<String> {
+        let of_kubernetes = |l: &&str| {
+            l.contains("is forbidden:") || l.contains("\"code\":403") || l.contains("code: 403")
+        };
+        self.log().lines().filter(of_kubernetes).map(str::to_owned).collect()
+    }
+
+    /// Waits until it watches.
+    ///
+    /// # Errors
+    /// When it ends, or does not get there within 20 seconds.
+    pub async fn watching(&self) -> Result<()> {
+        for _ in 0..200 {
+            self.check()?;
+            if self.log().contains("capmaas is watching") {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        bail!("the controller does not watch after 20 s:\n{}", self.log_tail(15))
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,440 @@
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use capmaas_api::{Condition, MaasCluster, MaasMachine};
+use control_plane::ManagementPlane;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use maas_sim::{ClockMode, Inventory, MachineView, Options, Simulator};
+
+use crate::controller::{Controller, controller_binary};
+
+/// The namespace the chart is installed in.
+const SYSTEM: &str = "capmaas-system";
+
+/// A namespace, a MAAS and a controller of one's own, on a shared control plane.
+pub struct Stage<'a> {
+    /// The control plane.
+    pub plane: &'a ManagementPlane,
+    /// The namespace that the controller watches.
+    pub namespace: String,
+    /// The MAAS.
+    pub maas: Arc<Simulator>,
+    /// The controller.
+    pub controller: Controller,
+    /// A client of the management cluster, with all rights.
+    pub client: kube::Client,
+    folder: tempfile::TempDir,
+}
+
+/// How a stage is set.
+pub struct StageOptions {
+    /// What MAAS holds.
+    pub inventory: Inventory,
+    /// How fast MAAS's time passes: 60 makes a deployment of five minutes take five seconds.
+    pub speed: f64,
+    /// The version MAAS says it has.
+    pub version: String,
+    /// Further flags of the controller.
+    pub args: Vec<String>,
+    /// Act as this MAAS user's key instead of the administrator's.
+    pub key: Option<fn(&Simulator) -> String>,
+}
+
+impl Default for StageOptions {
+    fn default() -> Self {
+        Self {
+            inventory: Inventory::default(),
+            speed: 100.0,
+            version: "3.7.3".into(),
+            args: vec![],
+            key: None,
+        }
+    }
+}
+
+/// A machine of a scenario, without a control plane provider behind it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Name of Machine, MaasMachine and Secret.
+    pub name: String,
+    /// Control plane or worker.
+    pub control_plane: bool,
+    /// Fields of `MaasMachine.spec` as YAML flow entries, for example `"tags: [gpu]"`.
+    pub spec: Vec<String>,
+    /// `Machine.spec.failureDomain`.
+    pub failure_domain: Option<String>,
+    /// What the bootstrap Secret holds; `None` makes none.
+    pub bootstrap: Option<String>,
+}
+
+impl Machine {
+    /// A worker that takes whatever there is.
+    pub fn worker(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            control_plane: false,
+            spec: vec![],
+            failure_domain: None,
+            bootstrap: Some(format!("#cloud-config\n# of {name}\n")),
+        }
+    }
+
+    /// A control plane that takes whatever there is.
+    pub fn control_plane(name: &str) -> Self {
+        Self { control_plane: true, ..Self::worker(name) }
+    }
+
+    /// With a field of the specification.
+    pub fn with(mut self, entry: &str) -> Self {
+        self.spec.push(entry.to_owned());
+        self
+    }
+}
+
+/// Installs the chart once a plane and returns a kubeconfig of its ServiceAccount.
+///
+/// # Errors
+/// When Helm or the API server refuse.
+pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
+    static INSTALLED: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| install(plane).map_err(|e| format!("{e:#}")));
+    installed.clone().map_err(anyhow::Error::msg)
+}
+
+fn install(plane: &ManagementPlane) -> Result<PathBuf> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas");
+    // The Deployment never runs here; the credentials in it are not those of any scenario.
+    let values = [("maas.endpoint", "http://maas.invalid:5240/MAAS"), ("maas.apiKey", "a:b:c")];
+    plane.helm_install(&chart, "capmaas", SYSTEM, &values)?;
+    let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
+    for kind in kinds {
+        let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");
+        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name])?;
+    }
+    let kubeconfig = plane.dir().join("capmaas-manager.kubeconfig");
+    plane.service_account_kubeconfig(SYSTEM, "capmaas-manager", &kubeconfig)?;
+    Ok(kubeconfig)
+}
+
+impl<'a> Stage<'a> {
+    /// Sets a stage: a fresh namespace, a MAAS, and the controller watching.
+    ///
+    /// # Errors
+    /// When anything does not start.
+    pub async fn set(
+        plane: &'a ManagementPlane,
+        namespace: &str,
+        options: StageOptions,
+    ) -> Result<Stage<'a>> {
+        let kubeconfig = install_chart(plane)?;
+        plane.create_namespace(namespace)?;
+        let clock = ClockMode::Speed(options.speed);
+        let maas_options = Options { clock, version: options.version, ..Options::default() };
+        let maas = Arc::new(Simulator::start(options.inventory, maas_options).await?);
+        let folder = tempfile::tempdir()?;
+        let key = options.key.map_or_else(|| maas.api_key(), |key| key(&maas));
+        let mut args: Vec<String> = [
+            "--namespace",
+            namespace,
+            "--health-addr=127.0.0.1:0",
+            "--log=info,capmaas=debug",
+            "--poll-interval=1",
+            "--drift-interval=5",
+            "--power-recheck=2",
+            "--power-confirm=2",
+            "--in-flight=6",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        args.extend(options.args);
+        let log = folder.path().join("controller.log");
+        let controller =
+            Controller::new(controller_binary()?, &kubeconfig, &log, (maas.url(), key), args);
+        controller.start()?;
+        controller.watching().await?;
+        let client = plane.client();
+        Ok(Stage { plane, namespace: namespace.to_owned(), maas, controller, client, folder })
+    }
+
+    /// A folder that goes with the stage.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// `MaasMachine`s.
+    pub fn machines(&self) -> Api<MaasMachine> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// `MaasCluster`s.
+    pub fn clusters(&self) -> Api<MaasCluster> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies YAML in the stage's namespace.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn apply(&self, yaml: &str) -> Result<()> {
+        self.plane.apply(&self.namespace, yaml).map(drop)
+    }
+
+    /// A Cluster with a MaasCluster in domain `maas`, and no control plane provider.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn cluster(&self, name: &str, cluster_spec: &str, maas_spec: &str) -> Result<()> {
+        self.apply(&format!(
+            r"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: MaasCluster
+metadata: {{name: {name}}}
+spec: {{dnsDomain: maas{maas_spec}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {{name: {name}}}
+spec:
+  infrastructureRef: {{apiGroup: infrastructure.cluster.x-k8s.io, kind: MaasCluster, name: {name}}}
+{cluster_spec}
+"
+        ))
+    }
+
+    /// A Machine with its MaasMachine and bootstrap Secret.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn machine(&self, cluster: &str, machine: &Machine) -> Result<()> {
+        let name = &machine.name;
+        let role = if machine.control_plane {
+            "cluster.x-k8s.io/control-plane: \"\""
+        } else {
+            "scenario: worker"
+        };
+        let mut spec = vec!["minCPU: 2".to_owned(), "minMemory: 4096".to_owned()];
+        if !machine.spec.iter().any(|e| e.starts_with("image:")) {
+            spec.push("image: custom/u-2404-k8s".into());
+        }
+        spec.retain(|e| {
+            let field = e.split(':').next().unwrap_or_default();
+            !machine.spec.iter().any(|own| own.split(':').next() == Some(field))
+        });
+        spec.extend(machine.spec.clone());
+        let spec = spec.join(", ");
+        if let Some(data) = &machine.bootstrap {
+            self.bootstrap_secret(cluster, name, data)?;
+        }
+        let domain = match &machine.failure_domain {
+            Some(zone) => format!("  failureDomain: {zone}"),
+            None => String::new(),
+        };
+        self.apply(&format!(
+            r"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: MaasMachine
+metadata: {{name: {name}, labels: {{cluster.x-k8s.io/cluster-name: {cluster}, {role}}}}}
+spec: {{{spec}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {{name: {name}, labels: {{cluster.x-k8s.io/cluster-name: {cluster}, {role}}}}}
+spec:
+  clusterName: {cluster}
+  version: v1.34.1
+  bootstrap: {{dataSecretName: {name}-bootstrap}}
+  infrastructureRef: {{apiGroup: infrastructure.cluster.x-k8s.io, kind: MaasMachine, name: {name}}}
+{domain}
+"
+        ))
+    }
+
+    /// The bootstrap Secret of a machine.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn bootstrap_secret(&self, cluster: &str, machine: &str, data: &str) -> Result<()> {
+        use base64::Engine;
+        let value = base64::engine::general_purpose::STANDARD.encode(data);
+        self.apply(&format!(
+            r"
+apiVersion: v1
+kind: Secret
+type: cluster.x-k8s.io/secret
+metadata: {{name: {machine}-bootstrap, labels: {{cluster.x-k8s.io/cluster-name: {cluster}}}}}
+data: {{value: '{value}'}}
+"
+        ))
+    }
+
+    /// Deletes the Machine, as Cluster API's own controllers would.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn delete(&self, kind: &str, name: &str) -> Result<()> {
+        let args = ["-n", &self.namespace, "delete", kind, name, "--wait=false"];
+        self.plane.kubectl(&args).map(drop)
+    }
+
+    /// A condition of a MaasMachine.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn condition(&self, machine: &str, kind: &str) -> Result<Option<Condition>> {
+        let object = self.machines().get_opt(machine).await?;
+        let conditions = object.and_then(|m| m.status).and_then(|s| s.conditions);
+        Ok(conditions.unwrap_or_default().into_iter().find(|c| c.kind == kind))
+    }
+
+    /// Waits until a condition has a reason, and returns its message.
+    ///
+    /// # Errors
+    /// When it does not come; the text shows what there was.
+    pub async fn reason(&self, machine: &str, kind: &str, reason: &str) -> Result<String> {
+        let mut last = String::new();
+        let found = eventually(&format!("{machine}: {kind} {reason}"), 40, async || {
+            let condition = self.condition(machine, kind).await?;
+            last = format!("{condition:?}");
+            Ok(condition.filter(|c| c.reason.as_deref() == Some(reason)))
+        })
+        .await;
+        let condition = found.with_context(|| format!("last seen: {last}{}", self.story()))?;
+        Ok(condition.message.unwrap_or_default())
+    }
+
+    /// Waits until a MaasMachine is provisioned and returns its host as MAAS shows it.
+    ///
+    /// # Errors
+    /// When it does not come to that.
+    pub async fn provisioned(&self, machine: &str) -> Result<MachineView> {
+        self.reason(machine, "MachineDeployed", "MachineDeployed").await?;
+        self.host(machine).await?.context("a provisioned machine has a host")
+    }
+
+    /// The host that a MaasMachine names, as MAAS shows it.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn host(&self, machine: &str) -> Result<Option<MachineView>> {
+        let object = self.machines().get_opt(machine).await?;
+        let id = object.and_then(|m| m.spec.provider_id);
+        Ok(id.and_then(|id| self.maas.machine(id.rsplit('/').next().unwrap_or_default())))
+    }
+
+    /// Machines in MAAS that our user owns.
+    pub fn held(&self) -> Vec<MachineView> {
+        let ours = |m: &MachineView| m.owner.as_deref() == Some("admin");
+        self.maas.machines().into_iter().filter(ours).collect()
+    }
+
+    /// Reasons and notes of the events of an object, in order.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn events(&self, object: &str) -> Result<Vec<(String, String)>> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut list = api.list(&ListParams::default()).await?.items;
+        list.retain(|e| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(object));
+        list.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));
+        Ok(list
+            .into_iter()
+            .map(|e| (e.reason.unwrap_or_default(), e.note.unwrap_or_default()))
+            .collect())
+    }
+
+    /// Waits until an object of ours is gone.
+    ///
+    /// # Errors
+    /// When it stays.
+    pub async fn gone(&self, machine: &str) -> Result<()> {
+        eventually(&format!("{machine} is gone"), 60, async || {
+            Ok(self.machines().get_opt(machine).await?.is_none().then_some(()))
+        })
+        .await
+        .with_context(|| self.story())
+    }
+
+    fn story(&self) -> String {
+        let log = self.controller.log();
+        let tail: Vec<&str> = log.lines().rev().take(12).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        format!("\ncontroller:\n{}", tail.join("\n"))
+    }
+
+    /// Ends the stage: nothing was forbidden, no process ended, MAAS holds nothing of ours.
+    ///
+    /// # Errors
+    /// When one of that is not so.
+    pub async fn strike(self) -> Result<()> {
+        self.check()?;
+        let machines = self.machines();
+        let _ = self.plane.kubectl(&[
+            "-n",
+            &self.namespace,
+            "delete",
+            "clusters.cluster.x-k8s.io",
+            "--all",
+            "--wait=false",
+        ]);
+        machines.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        eventually("nothing is held in MAAS", 90, async || {
+            let left = machines.list(&ListParams::default()).await?.items;
+            let clusters = self.clusters().list(&ListParams::default()).await?.items;
+            let empty = left.is_empty() && clusters.is_empty() && self.held().is_empty();
+            Ok(empty.then_some(()))
+        })
+        .await
+        .with_context(|| self.story())?;
+        ensure!(self.maas.dns_records().is_empty(), "DNS: {:?}", self.maas.dns_records());
+        let reserved = self.maas.reserved_addresses();
+        ensure!(reserved.is_empty(), "reserved addresses are left: {reserved:?}");
+        self.check()?;
+        let namespace = self.namespace.clone();
+        self.plane.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).map(drop)
+    }
+
+    /// The controller runs and was refused nothing.
+    ///
+    /// # Errors
+    /// When one of that is not so.
+    pub fn check(&self) -> Result<()> {
+        self.controller.check()?;
+        let forbidden = self.controller.forbidden();
+        ensure!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
+        self.plane.check()
+    }
+
+    /// Names of the MaasMachines.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn machine_names(&self) -> Result<Vec<String>> {
+        let list = self.machines().list(&ListParams::default()).await?;
+        Ok(list.items.iter().map(ResourceExt::name_any).collect())
+    }
+}
+
+/// Asks until there is an answer, twice a second.
+///
+/// # Errors
+/// When there is none in time, or the question itself fails.
+pub async fn eventually<T>(
+    what: &str,
+    seconds: u64,
+    mut ask: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        if let Some(found) = ask().await? {
+            return Ok(found);
+        }
+        if Instant::now() > until {
+            bail!("not within {seconds} s: {what}");
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}

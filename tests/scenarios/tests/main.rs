@@ -1,0 +1,14 @@
+//! Scenarios: the real controller, the real control plane, a simulated MAAS.
+//!
+//! One binary, so that all of them share one control plane. Each has a namespace, a MAAS and a
+//! controller process of its own, and fails if the controller was ever refused a right that the
+//! chart should have granted.
+
+mod whole_cluster;
+
+use control_plane::ManagementPlane;
+
+/// The control plane that all scenarios share.
+fn plane() -> &'static ManagementPlane {
+    ManagementPlane::shared().expect("the control plane starts")
+}
