@@ -41,7 +41,7 @@ impl Run<'_> {
             Ok(Reply::User(user)) => user,
             other => return Err(self.maas_trouble(&super::unexpected(other))),
         };
-        if let Some(record) = self.record_by_name(&name)? {
+        if let Some(record) = self.remaining_record(&name)? {
             self.remaining(&user, record)?;
         }
         Ok(())
@@ -49,8 +49,9 @@ impl Run<'_> {
 
     /// Ours: made by us, and still called what we called it.
     fn delete_record(&mut self, name: &str, id: Option<u64>) -> ClusterFlow<()> {
-        let Some(record) = self.record_by_name(name)? else {
-            return Ok(());
+        let Some(record) = self.remaining_record(name)? else {
+            // A crash may have come between the record and the addresses reserved for it.
+            return self.free_dropped(&[]);
         };
         // Without an id the crash came between making and writing it; empty means ours.
         let ours = id.map_or(record.addresses.is_empty(), |id| id == record.id);
@@ -59,6 +60,7 @@ impl Run<'_> {
             self.event(EventKind::Warning, "DNSRecordLeft", "DeleteDNS", note);
             return Ok(());
         }
+        self.free_dropped(&record.ips())?;
         let record = self.write_record(record, Default::default())?;
         match self.perform(Effect::DeleteDns { id: record.id })? {
             Ok(_) => Ok(()),
@@ -69,9 +71,11 @@ impl Run<'_> {
 
     /// The user's own record keeps existing, without our addresses.
     fn empty_record(&mut self, name: &str) -> ClusterFlow<()> {
-        if let Some(record) = self.record_by_name(name)? {
-            self.write_record(record, Default::default())?;
-        }
+        let Some(record) = self.remaining_record(name)? else {
+            return self.free_dropped(&[]);
+        };
+        self.free_dropped(&record.ips())?;
+        self.write_record(record, Default::default())?;
         Ok(())
     }
 

@@ -118,11 +118,12 @@ impl<'a> Run<'a> {
         let user = self.who_are_we()?;
         let endpoint = self.decide_endpoint()?;
         self.check_failure_domains()?;
+        self.keep_record(&user, &endpoint)?;
+        // Only now: control planes behind a record that cannot exist would never be reached.
         self.status.ready = true;
         self.status.initialization = Some(Initialization {
             provisioned: Some(true),
         });
-        self.keep_record(&user, &endpoint)?;
         let drift = self.seen.settings.drift;
         Err(self.done(Some(drift)))
     }

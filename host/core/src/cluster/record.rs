@@ -1,7 +1,8 @@
 //! Which addresses the record holds.
 //!
 //! In: control planes that are Deployed and on. Out: being deleted, no longer Deployed, or off in
-//! two readings. One reading of "off", or "unknown", changes nothing.
+//! two readings. One reading of "off", or "unknown", changes nothing; and power alone never empties
+//! the record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,10 @@ use crate::time::unix_seconds;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Membership {
     In,
+    /// Its machine is going, or is not ours.
     Out,
+    /// Off for some time: out, unless nothing would be left.
+    Off,
     /// As it is: the reading decides nothing.
     Unchanged,
 }
@@ -33,7 +37,7 @@ impl Run<'_> {
             Endpoint::Generated(name) => self.own_record(name)?,
             Endpoint::Given(name) => self.given_record(name)?,
         };
-        self.free_dropped(&record)?;
+        self.free_dropped(&record.ips())?;
         let wanted = self.wanted_addresses(user, &record)?;
         let record = self.write_record(record, wanted)?;
         let network = self.status.network.get_or_insert_with(Network::default);
@@ -92,14 +96,19 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn record_by_name(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
+    fn record_by_name(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
         match self.read(Read::DnsByName(name.to_owned()))? {
-            // Renaming in MAAS can make two of one name; the older one is taken, always.
-            Ok(Reply::Dns(mut found)) => {
-                found.sort_by_key(|r| std::cmp::Reverse(r.id));
-                Ok(found.pop())
-            }
+            Ok(Reply::Dns(found)) => Ok(oldest(found)),
             Err(error) if error.category == Category::NotFound => Err(self.domain_missing()?),
+            other => Err(self.maas_trouble(&unexpected(other))),
+        }
+    }
+
+    /// What is left of the record; without its domain there is none.
+    pub(super) fn remaining_record(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
+        match self.read(Read::DnsByName(name.to_owned()))? {
+            Ok(Reply::Dns(found)) => Ok(oldest(found)),
+            Err(error) if error.category == Category::NotFound => Ok(None),
             other => Err(self.maas_trouble(&unexpected(other))),
         }
     }
@@ -110,7 +119,12 @@ impl Run<'_> {
         record: &DnsResource,
     ) -> ClusterFlow<BTreeSet<String>> {
         let members = self.control_planes()?;
-        let mut wanted = BTreeSet::new();
+        let present: BTreeSet<String> = record.ips().into_iter().collect();
+        let held = |machine: Machine| {
+            let ips = machine.ip_addresses.into_iter();
+            ips.filter(|a| present.contains(a)).collect::<Vec<_>>()
+        };
+        let (mut wanted, mut off) = (BTreeSet::new(), BTreeSet::new());
         for object in &members {
             let Some(id) = object
                 .spec
@@ -125,21 +139,14 @@ impl Run<'_> {
                 Ok(Reply::Absent) => continue,
                 other => return Err(self.maas_trouble(&unexpected(other))),
             };
-            let present: BTreeSet<String> = record.ips().into_iter().collect();
             match self.membership(object, &machine, user) {
                 Membership::Out => {}
                 Membership::In => wanted.extend(service_addresses(&machine)),
-                Membership::Unchanged => {
-                    wanted.extend(
-                        machine
-                            .ip_addresses
-                            .into_iter()
-                            .filter(|a| present.contains(a)),
-                    );
-                }
+                Membership::Unchanged => wanted.extend(held(machine)),
+                Membership::Off => off.extend(held(machine)),
             }
         }
-        Ok(wanted)
+        Ok(if wanted.is_empty() { off } else { wanted })
     }
 
     fn control_planes(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
@@ -190,7 +197,7 @@ impl Run<'_> {
         }
         match machine.power {
             Power::On => Membership::In,
-            Power::Off if self.seen_off_before(object) => Membership::Out,
+            Power::Off if self.seen_off_before(object) => Membership::Off,
             Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
         }
     }
@@ -200,13 +207,11 @@ impl Run<'_> {
         let Some(status) = &object.status else {
             return false;
         };
+        // Whatever the reason says: a power-on may be hindered by a lock, or given up.
         let since = status.conditions.iter().flatten().find_map(|c| {
-            let off = c.kind == DEPLOYED
-                && c.status == "False"
-                && c.reason.as_deref() == Some("MachinePoweredOff");
-            off.then_some(c.last_transition_time.as_deref())
-                .flatten()
-                .and_then(unix_seconds)
+            let down = c.kind == DEPLOYED && c.status == "False";
+            let since = c.last_transition_time.as_deref().filter(|_| down)?;
+            unix_seconds(since)
         });
         let confirm = self.seen.settings.power_confirm;
         status.machine_powered == Some(false)
@@ -251,7 +256,7 @@ impl Run<'_> {
             other => return Err(self.maas_trouble(&unexpected(other))),
         };
         self.tell_difference(&record.fqdn, &present, &wanted);
-        self.free_dropped(&written)?;
+        self.free_dropped(&written.ips())?;
         Ok(written)
     }
 
@@ -283,12 +288,11 @@ impl Run<'_> {
     }
 
     /// Gives back the addresses that MAAS reserved for the record and that have left it.
-    pub(super) fn free_dropped(&mut self, record: &DnsResource) -> ClusterFlow<()> {
+    pub(super) fn free_dropped(&mut self, held: &[String]) -> ClusterFlow<()> {
         let waiting = self.to_free();
         if waiting.is_empty() {
             return Ok(());
         }
-        let held = record.ips();
         for ip in waiting.into_iter().filter(|ip| !held.contains(ip)) {
             self.free_address(ip)?;
         }
@@ -318,6 +322,11 @@ impl Run<'_> {
         let wanted = self.wanted_addresses(user, &record)?;
         self.write_record(record, wanted)
     }
+}
+
+/// Renaming in MAAS can make two of one name; the older one is taken, always.
+fn oldest(found: Vec<DnsResource>) -> Option<DnsResource> {
+    found.into_iter().min_by_key(|r| r.id)
 }
 
 /// One address of each family: the first that MAAS shows.

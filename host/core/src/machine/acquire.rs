@@ -48,16 +48,27 @@ impl Run<'_> {
             return Ok(None);
         }
         let (machine, owned) = held.remove(0);
-        for (surplus, proof) in held {
-            self.give_back(proof, &surplus.system_id)?;
-        }
         let note = format!(
             "found {} in MAAS under this object's mark",
             machine.hostname
         );
         self.event(EventKind::Normal, "MachineAdopted", "Allocate", note);
+        // First the object, which may name another one by now, then the surplus.
         self.publish(&machine, &owned)?;
+        if !held.is_empty() {
+            self.give_back_all_but(&machine.system_id, user)?;
+        }
         Ok(Some((machine, owned)))
+    }
+
+    /// Every other machine that MAAS holds under our mark, as seen directly before.
+    pub(super) fn give_back_all_but(&mut self, kept: &str, user: &User) -> MachineFlow<()> {
+        for (surplus, proof) in self.marked(user)? {
+            if surplus.system_id != kept {
+                self.give_back(proof, &surplus.system_id)?;
+            }
+        }
+        Ok(())
     }
 
     /// All machines held under our mark, by system id.
@@ -423,15 +434,8 @@ impl Run<'_> {
             Some(self.seen.now.to_string()),
         )]);
         if self.mark().is_none() {
-            match self.read(Read::Mark)? {
-                Ok(Reply::Text(mark)) => {
-                    annotations.insert(names::MARK_ANNOTATION.to_owned(), Some(mark));
-                }
-                other => {
-                    let error = unexpected(other);
-                    return Err(self.patch_failed(&error));
-                }
-            }
+            let mark = self.fresh_mark()?;
+            annotations.insert(names::MARK_ANNOTATION.to_owned(), Some(mark));
         }
         let finalizers = self.with_finalizer();
         let patch = ObjectPatch {
@@ -440,6 +444,29 @@ impl Run<'_> {
             ..ObjectPatch::default()
         };
         match self.patch(patch)? {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.patch_failed(&error)),
+        }
+    }
+
+    fn fresh_mark(&mut self) -> MachineFlow<String> {
+        match self.read(Read::Mark)? {
+            Ok(Reply::Text(mark)) => Ok(mark),
+            other => {
+                let error = unexpected(other);
+                Err(self.patch_failed(&error))
+            }
+        }
+    }
+
+    /// A machine of the Go provider has no mark, and its annotations need one.
+    pub(super) fn mint_mark(&mut self) -> MachineFlow<()> {
+        let mark = self.fresh_mark()?;
+        let annotations = BTreeMap::from([(names::MARK_ANNOTATION.to_owned(), Some(mark))]);
+        match self.patch(ObjectPatch {
+            annotations,
+            ..ObjectPatch::default()
+        })? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.patch_failed(&error)),
         }
@@ -563,7 +590,9 @@ impl Run<'_> {
             .provider_id
             .as_deref()
             .and_then(provider_id::system_id);
-        if named.is_some_and(|id| id != machine.system_id) {
+        // Another object by the same name does not carry our mark.
+        let another = fresh.metadata.uid != self.seen.object.metadata.uid;
+        if another || named.is_some_and(|id| id != machine.system_id) {
             self.give_back(owned.clone(), &machine.system_id)?;
             return Err(self.untouched(Some(1)));
         }

@@ -8,10 +8,10 @@ use super::failure::Trouble;
 use super::report::End;
 use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
 use crate::cluster::TTL;
-use crate::maas::{DnsResource, Machine, User};
+use crate::maas::{DnsResource, Machine, Status, User};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Stage;
-use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
 
 impl Run<'_> {
     pub(super) fn delete(mut self) -> MachineFlow<Infallible> {
@@ -96,11 +96,17 @@ impl Run<'_> {
         }
         let was_attached = self.conditions.since(DNS_ATTACHED, "True").is_some();
         let detached_at = self.conditions.since(DNS_ATTACHED, "False");
+        // The cluster may have let it in and out again before we saw it attached, so the time
+        // counts from our first look at the deletion at the earliest.
+        let looked_at = self
+            .conditions
+            .since("Deleting", "True")
+            .unwrap_or(self.seen.now);
         let since = match (was_attached, detached_at) {
-            // Never in the record: nobody has resolved it.
-            (false, None) => return Ok(()),
             (true, _) => self.seen.now,
-            (false, Some(at)) => at,
+            // Never in the record: nobody has resolved it.
+            (false, None) if machine.status != Status::Deployed => return Ok(()),
+            (false, at) => at.unwrap_or_default().max(looked_at),
         };
         let ttl = u64::from(record.ttl.unwrap_or(TTL));
         let until = since.saturating_add(ttl);
@@ -133,6 +139,8 @@ impl Run<'_> {
         match self.read(read)? {
             Ok(Reply::Dns(mut records)) if !records.is_empty() => Ok(Some(records.swap_remove(0))),
             Ok(_) => Ok(None),
+            // The domain is gone, and every record in it.
+            Err(error) if error.category == Category::NotFound => Ok(None),
             Err(error) => Err(self.deletion_trouble(&error)),
         }
     }
@@ -245,9 +253,7 @@ impl Run<'_> {
         };
         match self.patch(patch)? {
             Ok(()) => Err(self.untouched(None)),
-            Err(error) if error.category == crate::step::Category::NotFound => {
-                Err(self.untouched(None))
-            }
+            Err(error) if error.category == Category::NotFound => Err(self.untouched(None)),
             Err(error) => Err(self.patch_failed(&error)),
         }
     }

@@ -28,6 +28,11 @@ impl Run<'_> {
         }
         match ownership {
             Ownership::Ours(owned) => self.ours(user, machine, owned),
+            Ownership::Unstamped(_) if self.mark().is_none() => {
+                self.mint_mark()?;
+                // What is done to the machine follows from a reading directly before.
+                self.observe(user, id)
+            }
             Ownership::Unstamped(owned) => {
                 let (machine, owned) = self.stamp(user, machine, owned)?;
                 self.ours(user, machine, owned)
@@ -182,11 +187,7 @@ impl Run<'_> {
         }
         if !self.provisioned() {
             // Minutes after the allocate: has a call that we had given up been carried out after all?
-            for (surplus, proof) in self.marked(user)? {
-                if surplus.system_id != machine.system_id {
-                    self.give_back(proof, &surplus.system_id)?;
-                }
-            }
+            self.give_back_all_but(&machine.system_id, user)?;
         }
         Err(self.settled(&machine))
     }
@@ -198,6 +199,12 @@ impl Run<'_> {
     ) -> MachineFlow<super::report::End> {
         if let Some(left) = self.held_back(&["power"]) {
             return Ok(self.done(Some(left.max(1))));
+        }
+        let failure = self.status.failure.as_ref();
+        if failure.is_some_and(|f| f.gave_up && f.stage == Stage::Power.word()) {
+            let message = self.status.failure_message.clone().unwrap_or_default();
+            let drift = self.seen.settings.drift;
+            return Ok(self.waiting("MachinePoweredOff", &message, Some(drift)));
         }
         // Powering on without user-data would erase what MAAS has stored (MAAS 3.5 – 3.7).
         let digest = self.stored_user_data()?;

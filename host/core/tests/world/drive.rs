@@ -1,5 +1,5 @@
-use capmaas_core::{CallError, Category, Done, Effect, Reply, Step, cluster, machine};
 use capmaas_api::{MaasClusterStatus, MaasMachineStatus};
+use capmaas_core::{CallError, Category, Done, Effect, Reply, Step, cluster, machine};
 use serde::Serialize;
 
 use super::{CLUSTER, World};
@@ -141,7 +141,8 @@ impl World {
         let Some(done) = done else { return };
         if let Some(status) = &done.status {
             let status = serde_json::to_value(status).expect("a status is JSON");
-            self.kube.write_status(kind, name, &done.resource_version, status);
+            self.kube
+                .write_status(kind, name, &done.resource_version, status);
         }
     }
 }

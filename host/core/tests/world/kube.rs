@@ -87,18 +87,29 @@ impl Kube {
         Some(serde_json::from_value(value.clone()).expect("a MaasCluster"))
     }
 
+    /// Names of the `MaasMachine`s.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let of_kind = self.objects.keys().filter(|(k, _)| k == "MaasMachine");
+        of_kind.map(|(_, name)| name.clone()).collect()
+    }
+
     pub(super) fn maas_machines(&self) -> Vec<Value> {
         let of_kind = self.objects.iter().filter(|((k, _), _)| k == "MaasMachine");
         of_kind.map(|(_, v)| v.clone()).collect()
     }
 
     pub(super) fn read(&self, object: &ObjectRef) -> Reply {
-        let found = self.objects.get(&(object.kind.clone(), object.name.clone()));
+        let found = self
+            .objects
+            .get(&(object.kind.clone(), object.name.clone()));
         found.map_or(Reply::Absent, |v| Reply::Object(v.clone()))
     }
 
     pub(super) fn secret(&self, name: &str) -> SecretState {
-        self.secrets.get(name).cloned().unwrap_or(SecretState::Missing)
+        self.secrets
+            .get(name)
+            .cloned()
+            .unwrap_or(SecretState::Missing)
     }
 
     /// Somebody else changes an object: a merge patch without a version.
@@ -131,9 +142,15 @@ impl Kube {
             return refused(Category::Conflict, "the object has been modified");
         }
         let count = |v: &Value| v.as_array().map_or(0, Vec::len);
-        let more = patch.finalizers.as_ref().is_some_and(|f| f.len() > count(&meta["finalizers"]));
+        let more = patch
+            .finalizers
+            .as_ref()
+            .is_some_and(|f| f.len() > count(&meta["finalizers"]));
         if more && !meta["deletionTimestamp"].is_null() {
-            return refused(Category::BadRequest, "no new finalizers while being deleted");
+            return refused(
+                Category::BadRequest,
+                "no new finalizers while being deleted",
+            );
         }
         let mut change = json!({ "metadata": { "annotations": patch.annotations } });
         if let Some(finalizers) = &patch.finalizers {
@@ -171,14 +188,20 @@ impl Kube {
             && ours.status.as_ref().is_some_and(|s| s.ready)
         {
             cluster.status.infrastructure_ready = Some(true);
-            let set = cluster.spec.control_plane_endpoint.as_ref().is_some_and(ApiEndpoint::is_set);
+            let set = cluster
+                .spec
+                .control_plane_endpoint
+                .as_ref()
+                .is_some_and(ApiEndpoint::is_set);
             if !set {
                 cluster.spec.control_plane_endpoint = ours.spec.control_plane_endpoint.clone();
             }
         }
         let names: Vec<String> = self.machines.keys().cloned().collect();
         for name in names {
-            let Some(ours) = self.maas_machine(&name) else { continue };
+            let Some(ours) = self.maas_machine(&name) else {
+                continue;
+            };
             let provisioned = ours.status.as_ref().is_some_and(|s| s.ready);
             if let Some(machine) = self.machines.get_mut(&name).filter(|_| provisioned) {
                 machine.spec.provider_id = ours.spec.provider_id.clone();

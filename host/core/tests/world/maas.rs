@@ -81,7 +81,10 @@ impl Maas {
 
     /// MAAS reserves an address that it knows from nowhere.
     fn address(&self, ip: &str) -> DnsAddress {
-        let known = self.hosts.values().any(|h| h.shown.ip_addresses.iter().any(|i| i == ip));
+        let known = self
+            .hosts
+            .values()
+            .any(|h| h.shown.ip_addresses.iter().any(|i| i == ip));
         DnsAddress {
             ip: ip.into(),
             reserved: !known,
@@ -135,7 +138,9 @@ impl Maas {
             Read::Domains => names(&self.domains),
             Read::ErrorEvents(_) => Reply::Events(vec![]),
             Read::DnsByName(fqdn) => self.records_named(fqdn),
-            Read::DnsResource(id) => Reply::Dns(self.records.get(id).cloned().into_iter().collect()),
+            Read::DnsResource(id) => {
+                Reply::Dns(self.records.get(id).cloned().into_iter().collect())
+            }
             Read::Reservation(ip) if self.reserved.contains(ip) => {
                 Reply::Reserved(ReservedAddress { ip: ip.clone() })
             }
@@ -166,7 +171,8 @@ impl Maas {
             Effect::CreateDns { fqdn, .. } => self.create_record(fqdn),
             Effect::SetDnsAddresses { id, addresses, ttl } => {
                 let ips: Vec<DnsAddress> = addresses.iter().map(|ip| self.address(ip)).collect();
-                self.reserved.extend(ips.iter().filter(|a| a.reserved).map(|a| a.ip.clone()));
+                self.reserved
+                    .extend(ips.iter().filter(|a| a.reserved).map(|a| a.ip.clone()));
                 let Some(record) = self.records.get_mut(id) else {
                     return refused(Category::NotFound, "Not Found");
                 };
@@ -205,7 +211,11 @@ impl Maas {
             }
         }
         let free = |h: &&mut Host| h.shown.status == Status::Ready && !h.shown.locked;
-        let fits = self.hosts.values_mut().filter(free).filter(|h| h.fits(wanted));
+        let fits = self
+            .hosts
+            .values_mut()
+            .filter(free)
+            .filter(|h| h.fits(wanted));
         let size = |h: &Host| h.shown.cpu_count + h.shown.memory / 1024;
         let Some(host) = fits.min_by_key(|h| (size(h), h.shown.system_id.clone())) else {
             return refused(Category::State, "No available machine matches constraints");
@@ -243,9 +253,10 @@ impl Maas {
                 host.shown.error_description = comment.clone();
                 host.reply()
             }
-            Effect::PowerOn { .. } if host.shown.owner.is_none() => {
-                refused(Category::State, "Can't start node: it hasn't been allocated.")
-            }
+            Effect::PowerOn { .. } if host.shown.owner.is_none() => refused(
+                Category::State,
+                "Can't start node: it hasn't been allocated.",
+            ),
             Effect::PowerOn { .. } => {
                 host.shown.power = Power::On;
                 host.reply()
@@ -298,7 +309,10 @@ impl Host {
     fn fits(&self, wanted: &AllocateConstraints) -> bool {
         let (m, c) = (&self.shown, &wanted.constraints);
         let among = |list: &[String], value: &String| list.is_empty() || list.contains(value);
-        wanted.system_id.as_ref().is_none_or(|id| *id == m.system_id)
+        wanted
+            .system_id
+            .as_ref()
+            .is_none_or(|id| *id == m.system_id)
             && m.cpu_count >= c.min_cpu_cores
             && m.memory >= c.min_memory_mib
             && among(&c.zones, &m.zone)

@@ -3,11 +3,11 @@
 //! They know the rules that decisions depend on and nothing else: who owns a machine, when MAAS
 //! clears a mark and when it wipes annotations, that Kubernetes refuses a write under an old
 //! version. So a whole life can be told, one reconcile after the other, with any accident in it.
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code, unused_imports)] // each test binary uses its own part
 
-mod drive;
+pub(crate) mod drive;
 mod kube;
-mod maas;
+pub(crate) mod maas;
 mod policies;
 
 use capmaas_core::{Effect, Read, Reply, Settings, Step, cluster, machine};
@@ -107,6 +107,28 @@ impl World {
             Effect::Patch { object, patch } => self.kube.patch(object, patch),
             Effect::SetNodeProviderId { .. } => Reply::Completed,
             in_maas => self.maas.perform(in_maas),
+        }
+    }
+
+    /// A `MaasMachine` whose host is deployed, and whose cluster has its record.
+    pub(crate) fn with_deployed_machine(control_plane: bool) -> Self {
+        let mut world = Self::with_machine(control_plane);
+        world.rounds(6);
+        world
+    }
+
+    /// Everybody does their part, some times: Cluster API, we, MAAS.
+    pub(crate) fn rounds(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.kube.cluster_api_follows();
+            if self.kube.maas_cluster().is_some() {
+                self.reconcile_cluster();
+            }
+            for name in self.kube.names() {
+                self.reconcile(&name);
+            }
+            self.maas.time_passes();
+            self.now += 15;
         }
     }
 
