@@ -1,37 +1,83 @@
-use capmaas_core::{Event, EventKind};
-use kube::runtime::events::{Event as KubeEvent, EventType, Recorder, Reporter};
-use kube::{Client, Resource};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-/// Publishes events of type `events.k8s.io/v1`; repeats are counted, not repeated.
+use capmaas_core::{Event, EventKind};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event as KubeEvent;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client, Resource};
+
+/// The same words about the same object are not repeated within this time.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// Publishes events of type `events.k8s.io/v1`, each with its own words.
+///
+/// `kube`'s recorder counts an event as a repetition whenever reason and action are the same, and
+/// drops the words of all but the first; here "took node-7" must not swallow "took node-9".
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    instance: String,
+    said: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 impl Events {
     /// A publisher that reports as `capmaas`.
     pub fn new(client: Client) -> Self {
-        let instance = std::env::var("POD_NAME").ok();
-        Self { recorder: Recorder::new(client, Reporter { controller: "capmaas".into(), instance }) }
+        let instance = std::env::var("POD_NAME").unwrap_or_else(|_| "capmaas".into());
+        Self { client, instance, said: Arc::default() }
     }
 
     /// Publishes; an event that cannot be published is logged and forgotten.
     pub async fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, events: &[Event]) {
         let reference = object.object_ref(&());
         for event in events {
-            let event = KubeEvent {
-                type_: match event.kind {
-                    EventKind::Normal => EventType::Normal,
-                    EventKind::Warning => EventType::Warning,
-                },
-                reason: event.reason.clone(),
-                note: Some(event.note.clone()),
-                action: event.action.clone(),
-                secondary: None,
-            };
-            if let Err(error) = self.recorder.publish(&event, &reference).await {
+            if !self.new_words(&reference, event) {
+                continue;
+            }
+            let namespace = reference.namespace.as_deref().unwrap_or("default");
+            let api: Api<KubeEvent> = Api::namespaced(self.client.clone(), namespace);
+            let body = self.event(&reference, event);
+            if let Err(error) = api.create(&PostParams::default(), &body).await {
                 tracing::warn!(%error, reason = event.reason, "cannot publish an event");
             }
+        }
+    }
+
+    fn new_words(&self, reference: &ObjectReference, event: &Event) -> bool {
+        let uid = reference.uid.as_deref().unwrap_or_default();
+        let words = format!("{uid}/{}/{}", event.reason, event.note);
+        let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
+        said.retain(|_, at| at.elapsed() < QUIET);
+        said.insert(words, Instant::now()).is_none()
+    }
+
+    fn event(&self, reference: &ObjectReference, event: &Event) -> KubeEvent {
+        let name = reference.name.as_deref().unwrap_or("object");
+        KubeEvent {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{name}.")),
+                namespace: reference.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            type_: Some(
+                match event.kind {
+                    EventKind::Normal => "Normal",
+                    EventKind::Warning => "Warning",
+                }
+                .into(),
+            ),
+            reason: Some(event.reason.clone()),
+            note: Some(event.note.clone()),
+            action: Some(event.action.clone()),
+            regarding: Some(reference.clone()),
+            event_time: Some(MicroTime(Timestamp::now())),
+            reporting_controller: Some("capmaas".into()),
+            reporting_instance: Some(self.instance.clone()),
+            ..KubeEvent::default()
         }
     }
 }

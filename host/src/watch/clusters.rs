@@ -25,13 +25,12 @@ pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
     let (by_cluster, by_machine) = (reader.clone(), reader.clone());
     let core = shared.loader.cluster_api.clone();
     Controller::for_stream(changes, reader)
-        .watches_with(
-            shared.dynamic(&core.cluster),
-            core.cluster.clone(),
-            watcher::Config::default(),
+        .watches_stream_with(
+            shared.core_changes(&core.cluster, trigger::core_cluster),
             move |c| of_cluster(&by_cluster, &c),
+            core.cluster.clone(),
         )
-        .watches(shared.api::<MaasMachine>(), watcher::Config::default(), move |m| {
+        .watches_stream(shared.our_changes::<MaasMachine>(trigger::member), move |m| {
             of_machine(&by_machine, &m)
         })
         .graceful_shutdown_on(stopped(stop))

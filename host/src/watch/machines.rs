@@ -49,19 +49,20 @@ pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Re
     let node_news = nodes.news();
     Controller::for_stream(changes, reader)
         .with_config(concurrency)
-        .watches_with(
-            shared.dynamic(&core.machine),
-            core.machine.clone(),
-            watcher::Config::default(),
+        .watches_stream_with(
+            shared.core_changes(&core.machine, trigger::core_machine),
             move |m| of_machine(&by_machine, &m),
+            core.machine.clone(),
         )
-        .watches_with(
-            shared.dynamic(&core.cluster),
+        .watches_stream_with(
+            shared.core_changes(&core.cluster, trigger::core_cluster),
+            move |c| {
+                let namespace = c.namespace().unwrap_or_default();
+                of_cluster(&by_cluster, &namespace, &c.name_any(), false)
+            },
             core.cluster.clone(),
-            watcher::Config::default(),
-            move |c| of_cluster(&by_cluster, &c.namespace().unwrap_or_default(), &c.name_any(), false),
         )
-        .watches(shared.api::<MaasCluster>(), watcher::Config::default(), move |c| {
+        .watches_stream(shared.our_changes::<MaasCluster>(trigger::record), move |c| {
             let cluster = c.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
             // Only control planes wait for anything in it: the DNS record.
             of_cluster(&by_infrastructure, &c.namespace().unwrap_or_default(), &cluster, true)

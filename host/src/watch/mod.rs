@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use kube::runtime::controller::Action;
-use kube::runtime::watcher;
+use kube::runtime::{PredicateConfig, WatchStreamExt, watcher};
 use tokio::sync::watch::Receiver;
 
 use crate::kube::{Events, Loader};
@@ -64,6 +64,38 @@ impl Shared {
             Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
             None => kube::Api::all_with(client, resource),
         }
+    }
+
+    /// Changes of one of Cluster API's kinds that matter to us. An object that has gone matters to
+    /// nobody: ours are deleted before it.
+    fn core_changes(
+        &self,
+        resource: &kube::api::ApiResource,
+        matters: fn(&kube::api::DynamicObject) -> Option<u64>,
+    ) -> impl futures::Stream<Item = Result<kube::api::DynamicObject, watcher::Error>> + use<> {
+        watcher(self.dynamic(resource), watcher::Config::default())
+            .default_backoff()
+            .applied_objects()
+            .predicate_filter(matters, PredicateConfig::default())
+    }
+
+    /// The same for a kind of ours.
+    fn our_changes<K>(
+        &self,
+        matters: fn(&K) -> Option<u64>,
+    ) -> impl futures::Stream<Item = Result<K, watcher::Error>> + use<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
+    {
+        watcher(self.api::<K>(), watcher::Config::default())
+            .default_backoff()
+            .applied_objects()
+            .predicate_filter(matters, PredicateConfig::default())
     }
 
     /// Watch settings for our own kinds.

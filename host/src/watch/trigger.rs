@@ -1,9 +1,10 @@
-//! Which changes of our own objects ask for a reconcile: those that somebody else made.
+//! Which changes ask for a reconcile: those that somebody else made and that matter to us.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_api::{MaasCluster, MaasMachine, cluster_api, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::DynamicObject;
 
 /// Everything of a machine that others write. What we write ourselves changes nothing here, or
 /// each status would cost another round of MAAS calls.
@@ -19,6 +20,51 @@ pub(super) fn cluster(object: &MaasCluster) -> Option<u64> {
     let spec = &object.spec;
     let theirs = format!("{}{:?}{:?}", spec.dns_domain, spec.failure_domains, spec.lxd_config);
     Some(digest(&object.metadata, &theirs, names::CLUSTER_FINALIZER))
+}
+
+/// What a `MaasMachine` depends on in its `Machine`. Cluster API writes that object's status often.
+pub(super) fn core_machine(object: &DynamicObject) -> Option<u64> {
+    let read: cluster_api::Machine = serde_json::from_value(object.data.clone()).ok()?;
+    let mut hasher = DefaultHasher::new();
+    read.marked_for_remediation().hash(&mut hasher);
+    core(object, &format!("{:?}", read.spec), hasher)
+}
+
+/// What our objects depend on in their `Cluster`.
+pub(super) fn core_cluster(object: &DynamicObject) -> Option<u64> {
+    let read: cluster_api::Cluster = serde_json::from_value(object.data.clone()).ok()?;
+    let mut hasher = DefaultHasher::new();
+    read.infrastructure_ready().hash(&mut hasher);
+    core(object, &format!("{:?}", read.spec), hasher)
+}
+
+/// What control planes wait for in their `MaasCluster`: the DNS record.
+pub(super) fn record(object: &MaasCluster) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    object.metadata.labels.hash(&mut hasher);
+    let network = object.status.as_ref().and_then(|s| s.network.as_ref());
+    format!("{network:?}").hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// What the DNS record depends on in a `MaasMachine`.
+pub(super) fn member(object: &MaasMachine) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    object.metadata.labels.hash(&mut hasher);
+    object.metadata.deletion_timestamp.is_some().hash(&mut hasher);
+    object.spec.provider_id.hash(&mut hasher);
+    if let Some(status) = &object.status {
+        (status.ready, &status.machine_state, status.machine_powered).hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
+fn core(object: &DynamicObject, spec: &str, mut hasher: DefaultHasher) -> Option<u64> {
+    spec.hash(&mut hasher);
+    object.metadata.uid.hash(&mut hasher);
+    object.metadata.labels.hash(&mut hasher);
+    object.metadata.deletion_timestamp.is_some().hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 fn digest(meta: &ObjectMeta, spec: &str, our_finalizer: &str) -> u64 {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use kube::{Client, Config};
 
+use crate::audit;
 use crate::binaries::Binaries;
 use crate::kubeconfig::{self, Identity, write_private};
 use crate::pki::{self, Authority, Pair};
@@ -95,7 +96,7 @@ impl ApiServer {
         let process = nursery.spawn(Program {
             name: format!("kube-apiserver of {prefix}"),
             executable: binaries.kube_apiserver.clone(),
-            arguments: arguments(etcd, prefix, port, &pki),
+            arguments: [arguments(etcd, prefix, port, &pki), audit::flags(dir)?].concat(),
             environment: Vec::new(),
             log: dir.join("kube-apiserver.log"),
         })?;

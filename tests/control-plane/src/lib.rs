@@ -4,6 +4,7 @@
 //! Cluster API as plain processes, and [`Workload`] plays the cluster that Cluster API creates.
 
 mod api_server;
+mod audit;
 mod binaries;
 mod cluster_api;
 mod engine;
@@ -16,6 +17,7 @@ mod process;
 mod tools;
 mod workload;
 
+pub use audit::AuditedCall;
 pub use binaries::{Binaries, CLUSTER_API_VERSION, KUBERNETES_VERSION, Progress};
 pub use plane::{ManagementPlane, PlaneOptions};
 pub use workload::{Boot, Fleet, Host, Workload, WorkloadFollower};

@@ -283,6 +283,14 @@ impl ManagementPlane {
             .try_for_each(|process| process.check())
     }
 
+    /// What ServiceAccounts have asked of the API server so far; the shipped controller is one.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn audited_calls(&self) -> Result<Vec<crate::AuditedCall>> {
+        crate::audit::read(&self.dir)
+    }
+
     /// Name and resident memory (MiB) of each process.
     #[must_use]
     pub fn memory_mib(&self) -> Vec<(String, u64)> {

@@ -25,7 +25,12 @@ pub fn controller_binary() -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let this = std::env::current_exe()?;
-    let found = this.ancestors().skip(1).take(3).map(|d| d.join("capmaas")).find(|p| p.is_file());
+    let found = this
+        .ancestors()
+        .skip(1)
+        .take(3)
+        .map(|d| d.join("capmaas"))
+        .find(|p| p.is_file());
     found.context("no capmaas executable: run `make build`, or set CAPMAAS_BIN")
 }
 
@@ -92,9 +97,14 @@ impl Controller {
     /// When it has ended.
     pub fn check(&self) -> Result<()> {
         let mut child = self.child.lock().expect("no panic");
-        let Some(child) = child.as_mut() else { return Ok(()) };
+        let Some(child) = child.as_mut() else {
+            return Ok(());
+        };
         if let Some(status) = child.try_wait()? {
-            bail!("the controller has ended ({status}):\n{}", self.log_tail(15));
+            bail!(
+                "the controller has ended ({status}):\n{}",
+                self.log_tail(15)
+            );
         }
         Ok(())
     }
@@ -120,7 +130,11 @@ impl Controller {
         let of_kubernetes = |l: &&str| {
             l.contains("is forbidden:") || l.contains("\"code\":403") || l.contains("code: 403")
         };
-        self.log().lines().filter(of_kubernetes).map(str::to_owned).collect()
+        self.log()
+            .lines()
+            .filter(of_kubernetes)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Waits until it watches.
@@ -135,7 +149,10 @@ impl Controller {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        bail!("the controller does not watch after 20 s:\n{}", self.log_tail(15))
+        bail!(
+            "the controller does not watch after 20 s:\n{}",
+            self.log_tail(15)
+        )
     }
 }
 

@@ -1,10 +1,31 @@
 //! What scenarios, demo and playground share: a stage on which the real controller plays with a
 //! simulated MAAS, on a real control plane.
 
+mod companion;
 mod controller;
 mod manifests;
+mod observe;
 mod stage;
 
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use maas_sim::Inventory;
+
+pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
 pub use stage::{Machine, Stage, StageOptions, eventually, install_chart};
+
+/// The inventory in a file, else the built-in one.
+///
+/// # Errors
+/// When the file cannot be read, or does not say what an inventory must.
+pub fn inventory(file: Option<&Path>) -> Result<Inventory> {
+    let Some(file) = file else {
+        return Ok(Inventory::default());
+    };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read inventory {}", file.display()))?;
+    Inventory::from_yaml(&text).with_context(|| format!("inventory {}", file.display()))
+}

@@ -3,12 +3,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use capmaas_api::{Condition, MaasCluster, MaasMachine};
+use capmaas_api::{MaasCluster, MaasMachine};
 use control_plane::ManagementPlane;
-use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams};
-use kube::{Api, ResourceExt};
-use maas_sim::{ClockMode, Inventory, MachineView, Options, Simulator};
+use kube::Api;
+use maas_sim::{ClockMode, Inventory, Options, Simulator};
 
 use crate::controller::{Controller, controller_binary};
 
@@ -85,7 +84,10 @@ impl Machine {
 
     /// A control plane that takes whatever there is.
     pub fn control_plane(name: &str) -> Self {
-        Self { control_plane: true, ..Self::worker(name) }
+        Self {
+            control_plane: true,
+            ..Self::worker(name)
+        }
     }
 
     /// With a field of the specification.
@@ -108,12 +110,25 @@ pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
 fn install(plane: &ManagementPlane) -> Result<PathBuf> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas");
     // The Deployment never runs here; the credentials in it are not those of any scenario.
-    let values = [("maas.endpoint", "http://maas.invalid:5240/MAAS"), ("maas.apiKey", "a:b:c")];
+    let values = [
+        ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
+        ("maas.apiKey", "a:b:c"),
+    ];
     plane.helm_install(&chart, "capmaas", SYSTEM, &values)?;
-    let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
+    let kinds = [
+        "maasclusters",
+        "maasmachines",
+        "maasmachinetemplates",
+        "maasclustertemplates",
+    ];
     for kind in kinds {
         let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");
-        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name])?;
+        plane.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            &name,
+        ])?;
     }
     let kubeconfig = plane.dir().join("capmaas-manager.kubeconfig");
     plane.service_account_kubeconfig(SYSTEM, "capmaas-manager", &kubeconfig)?;
@@ -133,7 +148,11 @@ impl<'a> Stage<'a> {
         let kubeconfig = install_chart(plane)?;
         plane.create_namespace(namespace)?;
         let clock = ClockMode::Speed(options.speed);
-        let maas_options = Options { clock, version: options.version, ..Options::default() };
+        let maas_options = Options {
+            clock,
+            version: options.version,
+            ..Options::default()
+        };
         let maas = Arc::new(Simulator::start(options.inventory, maas_options).await?);
         let folder = tempfile::tempdir()?;
         let key = options.key.map_or_else(|| maas.api_key(), |key| key(&maas));
@@ -152,12 +171,24 @@ impl<'a> Stage<'a> {
         .to_vec();
         args.extend(options.args);
         let log = folder.path().join("controller.log");
-        let controller =
-            Controller::new(controller_binary()?, &kubeconfig, &log, (maas.url(), key), args);
+        let controller = Controller::new(
+            controller_binary()?,
+            &kubeconfig,
+            &log,
+            (maas.url(), key),
+            args,
+        );
         controller.start()?;
         controller.watching().await?;
         let client = plane.client();
-        Ok(Stage { plane, namespace: namespace.to_owned(), maas, controller, client, folder })
+        Ok(Stage {
+            plane,
+            namespace: namespace.to_owned(),
+            maas,
+            controller,
+            client,
+            folder,
+        })
     }
 
     /// A folder that goes with the stage.
@@ -222,7 +253,10 @@ spec:
         }
         spec.retain(|e| {
             let field = e.split(':').next().unwrap_or_default();
-            !machine.spec.iter().any(|own| own.split(':').next() == Some(field))
+            !machine
+                .spec
+                .iter()
+                .any(|own| own.split(':').next() == Some(field))
         });
         spec.extend(machine.spec.clone());
         let spec = spec.join(", ");
@@ -280,96 +314,19 @@ data: {{value: '{value}'}}
         self.plane.kubectl(&args).map(drop)
     }
 
-    /// A condition of a MaasMachine.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
-    pub async fn condition(&self, machine: &str, kind: &str) -> Result<Option<Condition>> {
-        let object = self.machines().get_opt(machine).await?;
-        let conditions = object.and_then(|m| m.status).and_then(|s| s.conditions);
-        Ok(conditions.unwrap_or_default().into_iter().find(|c| c.kind == kind))
-    }
-
-    /// Waits until a condition has a reason, and returns its message.
-    ///
-    /// # Errors
-    /// When it does not come; the text shows what there was.
-    pub async fn reason(&self, machine: &str, kind: &str, reason: &str) -> Result<String> {
-        let mut last = String::new();
-        let found = eventually(&format!("{machine}: {kind} {reason}"), 40, async || {
-            let condition = self.condition(machine, kind).await?;
-            last = format!("{condition:?}");
-            Ok(condition.filter(|c| c.reason.as_deref() == Some(reason)))
-        })
-        .await;
-        let condition = found.with_context(|| format!("last seen: {last}{}", self.story()))?;
-        Ok(condition.message.unwrap_or_default())
-    }
-
-    /// Waits until a MaasMachine is provisioned and returns its host as MAAS shows it.
-    ///
-    /// # Errors
-    /// When it does not come to that.
-    pub async fn provisioned(&self, machine: &str) -> Result<MachineView> {
-        self.reason(machine, "MachineDeployed", "MachineDeployed").await?;
-        self.host(machine).await?.context("a provisioned machine has a host")
-    }
-
-    /// The host that a MaasMachine names, as MAAS shows it.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
-    pub async fn host(&self, machine: &str) -> Result<Option<MachineView>> {
-        let object = self.machines().get_opt(machine).await?;
-        let id = object.and_then(|m| m.spec.provider_id);
-        Ok(id.and_then(|id| self.maas.machine(id.rsplit('/').next().unwrap_or_default())))
-    }
-
-    /// Machines in MAAS that our user owns.
-    pub fn held(&self) -> Vec<MachineView> {
-        let ours = |m: &MachineView| m.owner.as_deref() == Some("admin");
-        self.maas.machines().into_iter().filter(ours).collect()
-    }
-
-    /// Reasons and notes of the events of an object, in order.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
-    pub async fn events(&self, object: &str) -> Result<Vec<(String, String)>> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut list = api.list(&ListParams::default()).await?.items;
-        list.retain(|e| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(object));
-        list.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));
-        Ok(list
-            .into_iter()
-            .map(|e| (e.reason.unwrap_or_default(), e.note.unwrap_or_default()))
-            .collect())
-    }
-
-    /// Waits until an object of ours is gone.
-    ///
-    /// # Errors
-    /// When it stays.
-    pub async fn gone(&self, machine: &str) -> Result<()> {
-        eventually(&format!("{machine} is gone"), 60, async || {
-            Ok(self.machines().get_opt(machine).await?.is_none().then_some(()))
-        })
-        .await
-        .with_context(|| self.story())
-    }
-
-    fn story(&self) -> String {
-        let log = self.controller.log();
-        let tail: Vec<&str> = log.lines().rev().take(12).collect();
-        let tail: Vec<&str> = tail.into_iter().rev().collect();
-        format!("\ncontroller:\n{}", tail.join("\n"))
-    }
-
     /// Ends the stage: nothing was forbidden, no process ended, MAAS holds nothing of ours.
     ///
     /// # Errors
     /// When one of that is not so.
     pub async fn strike(self) -> Result<()> {
+        self.strike_leaving(&[]).await
+    }
+
+    /// Ends the stage; these DNS records, whose names the user gave, stay behind without addresses.
+    ///
+    /// # Errors
+    /// As [`Stage::strike`].
+    pub async fn strike_leaving(self, names: &[&str]) -> Result<()> {
         self.check()?;
         let machines = self.machines();
         let _ = self.plane.kubectl(&[
@@ -380,7 +337,9 @@ data: {{value: '{value}'}}
             "--all",
             "--wait=false",
         ]);
-        machines.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        machines
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await?;
         eventually("nothing is held in MAAS", 90, async || {
             let left = machines.list(&ListParams::default()).await?.items;
             let clusters = self.clusters().list(&ListParams::default()).await?.items;
@@ -389,12 +348,23 @@ data: {{value: '{value}'}}
         })
         .await
         .with_context(|| self.story())?;
-        ensure!(self.maas.dns_records().is_empty(), "DNS: {:?}", self.maas.dns_records());
+        let records = self.maas.dns_records();
+        let left: Vec<&str> = records.iter().map(|r| r.fqdn.as_str()).collect();
+        ensure!(left == names, "DNS records are left: {records:?}");
+        ensure!(
+            records.iter().all(|r| r.addresses.is_empty()),
+            "addresses are left: {records:?}"
+        );
         let reserved = self.maas.reserved_addresses();
-        ensure!(reserved.is_empty(), "reserved addresses are left: {reserved:?}");
+        ensure!(
+            reserved.is_empty(),
+            "reserved addresses are left: {reserved:?}"
+        );
         self.check()?;
         let namespace = self.namespace.clone();
-        self.plane.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).map(drop)
+        self.plane
+            .kubectl(&["delete", "namespace", &namespace, "--wait=false"])
+            .map(drop)
     }
 
     /// The controller runs and was refused nothing.
@@ -404,17 +374,11 @@ data: {{value: '{value}'}}
     pub fn check(&self) -> Result<()> {
         self.controller.check()?;
         let forbidden = self.controller.forbidden();
-        ensure!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
+        ensure!(
+            forbidden.is_empty(),
+            "the chart grants too little: {forbidden:#?}"
+        );
         self.plane.check()
-    }
-
-    /// Names of the MaasMachines.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
-    pub async fn machine_names(&self) -> Result<Vec<String>> {
-        let list = self.machines().list(&ListParams::default()).await?;
-        Ok(list.items.iter().map(ResourceExt::name_any).collect())
     }
 }
 

@@ -6,13 +6,13 @@ use std::convert::Infallible;
 use capmaas_api::{MaasMachine, names};
 use serde_json::{Value, json};
 
-use super::{MachineFlow, Run, spec_patch, unexpected};
+use super::{MachineFlow, Run, failed_hosts, spec_patch, unexpected};
 use crate::image;
 use crate::maas::{Machine, User, Version};
 use crate::ownership::{self, OwnedMachine};
 use crate::policy::{
-    AllocateConstraints, AllocationRequest, Answer, Answered, Candidate, Constraints, Delay, Peer,
-    PolicyId, Question, Shortlisting, candidates, choose, narrowed,
+    AllocateConstraints, AllocationRequest, Answer, Answered, Avoided, Candidate, Constraints,
+    Delay, Peer, PolicyId, Question, Shortlisting, candidates, choose, narrowed,
 };
 use crate::provider_id;
 use crate::step::{CallError, Category, Effect, EventKind, ObjectPatch, Read, Reply, SecretState};
@@ -251,7 +251,8 @@ impl Run<'_> {
         }
     }
 
-    fn peers(&mut self) -> MachineFlow<Vec<Peer>> {
+    /// The other machines of the cluster, and the hosts that failed for any of them.
+    fn siblings(&mut self) -> MachineFlow<(Vec<Peer>, Vec<Avoided>)> {
         let namespace = self.namespace().to_owned();
         let cluster = self.cluster_name().to_owned();
         let objects = match self.read(Read::MaasMachines { namespace, cluster })? {
@@ -261,20 +262,22 @@ impl Run<'_> {
                 return Err(self.patch_failed(&error));
             }
         };
-        let mut peers: Vec<Peer> = objects
+        let others: Vec<MaasMachine> = objects
             .into_iter()
             .filter_map(|o| serde_json::from_value::<MaasMachine>(o).ok())
             .filter(|m| m.metadata.name.as_deref() != Some(self.name()))
-            .filter_map(|m| peer(&m))
             .collect();
+        let mut peers: Vec<Peer> = others.iter().filter_map(peer).collect();
         peers.sort_by(|a, b| a.machine.cmp(&b.machine));
-        Ok(peers)
+        let mut failed = self.failed_hosts();
+        failed.extend(others.iter().flat_map(failed_hosts::of));
+        Ok((peers, failed_hosts::avoided(failed, self.seen.now)))
     }
 
     /// Asks the allocation policy, and turns its answer into calls.
     fn choose_host(&mut self) -> MachineFlow<Choice> {
         let wanted = self.wanted();
-        let peers = self.peers()?;
+        let (peers, avoid) = self.siblings()?;
         let attempt = self.status.failure.as_ref().map_or(0, |f| f.occurrences);
         let request = AllocationRequest {
             context: self.context("allocation"),
@@ -283,7 +286,7 @@ impl Run<'_> {
             attempt,
             wanted: wanted.constraints.clone(),
             peers,
-            avoid: self.avoided(),
+            avoid,
         };
         let (policy, answer) = self.answer(Question::Shortlist(request.clone()))?;
         let Answer::Shortlisted(shortlisting) = answer else {

@@ -1,4 +1,6 @@
-use capmaas_api::names;
+use std::collections::BTreeMap;
+
+use capmaas_api::{MaasMachine, names};
 use serde::{Deserialize, Serialize};
 
 use super::Run;
@@ -30,12 +32,9 @@ pub struct FailedHost {
 }
 
 impl Run<'_> {
-    /// The hosts that failed so far. An annotation that cannot be read counts as none: then a host
-    /// may be tried twice, but nothing is stuck.
+    /// The hosts that failed so far.
     pub(super) fn failed_hosts(&self) -> Vec<FailedHost> {
-        let text = self.annotations.get(names::FAILED_HOSTS_ANNOTATION);
-        text.and_then(|t| serde_json::from_str(t).ok())
-            .unwrap_or_default()
+        read(self.annotations.get(names::FAILED_HOSTS_ANNOTATION))
     }
 
     /// The failed host that is still on its way out.
@@ -50,21 +49,42 @@ impl Run<'_> {
         let next_at = self.failed_hosts().iter().map(|h| h.next_at).max()?;
         (next_at > self.seen.now).then(|| next_at - self.seen.now)
     }
+}
 
-    pub(super) fn avoided(&self) -> Vec<Avoided> {
-        let mut list: Vec<Avoided> = self
-            .failed_hosts()
-            .into_iter()
-            .filter(|h| h.avoid_until > self.seen.now)
-            .map(|h| Avoided {
-                system_id: h.system_id,
-                reason: h.reason,
-                until: h.avoid_until,
-            })
-            .collect();
-        list.sort_by(|a, b| (&a.system_id, a.until).cmp(&(&b.system_id, b.until)));
-        list
+/// An annotation that cannot be read counts as none: then a host may be tried twice, but nothing is
+/// stuck.
+fn read(annotation: Option<&String>) -> Vec<FailedHost> {
+    annotation
+        .and_then(|t| serde_json::from_str(t).ok())
+        .unwrap_or_default()
+}
+
+/// The hosts that failed for another machine: they are bad for all machines of the cluster.
+pub(super) fn of(machine: &MaasMachine) -> Vec<FailedHost> {
+    read(
+        machine
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)),
+    )
+}
+
+/// Those that are not to be taken yet, each once, as long as anybody wants.
+pub(super) fn avoided(hosts: Vec<FailedHost>, now: u64) -> Vec<Avoided> {
+    let mut list: BTreeMap<String, Avoided> = BTreeMap::new();
+    for host in hosts.into_iter().filter(|h| h.avoid_until > now) {
+        let entry = Avoided {
+            system_id: host.system_id.clone(),
+            reason: host.reason,
+            until: host.avoid_until,
+        };
+        let known = list.get(&host.system_id).map_or(0, |a| a.until);
+        if entry.until > known {
+            list.insert(host.system_id, entry);
+        }
     }
+    list.into_values().collect()
 }
 
 /// The annotation's text.

@@ -1,0 +1,58 @@
+# capmaas: everything a newcomer needs is `make demo` and `make test`.
+#
+# Built parts live outside the tree, keyed by lock files and toolchains, so that the second run, and
+# the next clone, are quick. CAPMAAS_CACHE moves them; CARGO_TARGET_DIR is honoured.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CAPMAAS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capmaas
+export CAPMAAS_CACHE
+
+toolchain = $(shell (rustc -vV; cat Cargo.lock) 2>/dev/null | sha256sum | cut -c1-16)
+guest_toolchain = $(shell (rustc -vV; /usr/bin/rustc -vV; cat plugins/Cargo.lock) 2>/dev/null | sha256sum | cut -c1-16)
+CARGO_TARGET_DIR ?= $(CAPMAAS_CACHE)/cargo/$(toolchain)
+export CARGO_TARGET_DIR
+export CAPMAAS_PLUGINS_TARGET_DIR = $(CAPMAAS_CACHE)/plugins/$(guest_toolchain)
+export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
+
+.PHONY: help setup plugins build control-plane test lint crds demo playground clean-cache
+
+help: ## Show what there is.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+
+setup: ## Check for the tools that are needed; install what Debian has.
+	@./setup.sh
+
+plugins: setup ## Build the policy components (about a minute the first time).
+	@plugins/build.sh
+
+build: plugins ## Build the controller, the simulator and the harness (about five minutes the first time).
+	@echo "building the controller in $(CARGO_TARGET_DIR) (about five minutes when nothing is built yet)"
+	@cargo build --locked --workspace --all-targets
+
+control-plane: build ## Build etcd, kube-apiserver, Cluster API and Helm (about fourteen minutes the first time).
+	@"$(CARGO_TARGET_DIR)/debug/control-plane" build
+
+test: control-plane ## Run all tests: units, transcripts, properties, simulator, scenarios on a real control plane.
+	@cargo test --locked --workspace
+
+lint: plugins ## Check formatting and lints, of host and plugins.
+	@cargo fmt --all --check
+	@cargo fmt --all --check --manifest-path plugins/Cargo.toml
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+
+crds: build ## Write the CustomResourceDefinitions into crds/.
+	@"$(CAPMAAS_BIN)" crds crds
+
+demo: control-plane ## Tell the whole story, from a cluster's birth to its end. INVENTORY=file.yaml, KEEP=1.
+	@"$(CARGO_TARGET_DIR)/debug/demo" $(if $(INVENTORY),--inventory "$(INVENTORY)") $(if $(filter 1,$(KEEP)),--keep)
+
+playground: control-plane ## Start control plane, MAAS and controller to try things on. INVENTORY=file.yaml, SPEED=60.
+	@exec "$(CARGO_TARGET_DIR)/debug/playground" $(if $(INVENTORY),--inventory "$(INVENTORY)") $(if $(SPEED),--speed "$(SPEED)") $(ARGS)
+
+clean-cache: ## Delete everything that was built, of every version.
+	rm -rf "$(CAPMAAS_CACHE)"

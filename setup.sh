@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Checks for the tools that the build and the tests need. What Debian packages have is installed (as root,
+# or through sudo); anything else is named with the way to get it.
+set -euo pipefail
+
+missing=()
+say() { echo "setup: $*" >&2; }
+
+need() { # command, package
+  command -v "$1" > /dev/null || missing+=("$2")
+}
+
+command -v cargo > /dev/null || {
+  say "cargo is missing: install Rust 1.95 or newer, see https://rustup.rs"
+  exit 1
+}
+
+need make make
+need cc gcc
+need setpriv util-linux
+need git git
+
+# To compile policies: rustup's target if it is there, else Debian's compiler for the web.
+sysroot=$(rustc --print sysroot)
+if [ ! -d "$sysroot/lib/rustlib/wasm32-unknown-unknown" ]; then
+  if [ ! -x /usr/bin/rustc ] || ! compgen -G '/usr/src/rustc-*' > /dev/null; then
+    # Where rustup can fetch, that is the smaller way.
+    if command -v rustup > /dev/null && rustup target add wasm32-unknown-unknown > /dev/null 2>&1; then
+      :
+    else
+      missing+=(rustc-web rust-web-src)
+    fi
+  fi
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if ! command -v apt-get > /dev/null; then
+    say "please install: ${missing[*]}"
+    exit 1
+  fi
+  say "installing ${missing[*]}"
+  sudo=()
+  [ "$(id -u)" = 0 ] || sudo=(sudo)
+  export DEBIAN_FRONTEND=noninteractive
+  "${sudo[@]}" apt-get update -qq > /dev/null
+  "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+fi
+
+if [ -z "${KUBEBUILDER_ASSETS:-}" ] && ! command -v go > /dev/null; then
+  say "note: Go 1.26 or newer builds the control plane for tests and demo; without it a cache that was"
+  say "      filled before, or KUBEBUILDER_ASSETS for a part of it, will do"
+fi
