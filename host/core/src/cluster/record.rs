@@ -1,6 +1,6 @@
 //! Which addresses the record holds.
 //!
-//! In: control planes that are Deployed and on. Out: being deleted, no longer Deployed, or off in
+//! In: control planes that are Deployed and on, as their own reconcile has seen too. Out: being deleted, no longer Deployed, or off in
 //! two readings. One reading of "off", or "unknown", changes nothing; and power alone never empties
 //! the record.
 
@@ -196,9 +196,9 @@ impl Run<'_> {
             return Membership::Out;
         }
         match machine.power {
-            Power::On => Membership::In,
+            Power::On if reported(object) => Membership::In,
             Power::Off if self.seen_off_before(object) => Membership::Off,
-            Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
+            Power::On | Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
         }
     }
 
@@ -322,6 +322,16 @@ impl Run<'_> {
         let wanted = self.wanted_addresses(user, &record)?;
         self.write_record(record, wanted)
     }
+}
+
+/// The machine's own reconcile has seen it deployed and on. Before that it may still be replaced,
+/// which would release it without waiting for resolvers.
+fn reported(object: &MaasMachine) -> bool {
+    let Some(status) = &object.status else {
+        return false;
+    };
+    let latched = status.initialization.as_ref().and_then(|i| i.provisioned);
+    status.ready || latched == Some(true)
 }
 
 /// Renaming in MAAS can make two of one name; the older one is taken, always.

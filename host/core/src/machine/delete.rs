@@ -8,7 +8,7 @@ use super::failure::Trouble;
 use super::report::End;
 use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
 use crate::cluster::TTL;
-use crate::maas::{DnsResource, Machine, Status, User};
+use crate::maas::{DnsResource, Machine, User};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Stage;
 use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
@@ -105,7 +105,7 @@ impl Run<'_> {
         let since = match (was_attached, detached_at) {
             (true, _) => self.seen.now,
             // Never in the record: nobody has resolved it.
-            (false, None) if machine.status != Status::Deployed => return Ok(()),
+            (false, None) if !self.provisioned() => return Ok(()),
             (false, at) => at.unwrap_or_default().max(looked_at),
         };
         let ttl = u64::from(record.ttl.unwrap_or(TTL));

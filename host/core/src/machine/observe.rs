@@ -82,7 +82,7 @@ impl Run<'_> {
         self.record(&machine);
         let provisioned = self.provisioned();
         match (&machine.status, provisioned) {
-            (Status::Allocated | Status::Reserved, false) => self.prepare(user, machine, owned),
+            (Status::Allocated, false) => self.prepare(user, machine, owned),
             (Status::Deploying, false) => Err(self.deploying(machine)),
             (Status::Deployed, _) => self.deployed(user, machine, owned),
             (status, false) if gone_wrong(status) => {

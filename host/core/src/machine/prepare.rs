@@ -9,7 +9,7 @@ use super::{MachineFlow, Run, unexpected};
 use crate::maas::{Machine, Status, User};
 use crate::ownership::{self, OwnedMachine, Ownership};
 use crate::policy::Stage;
-use crate::step::{CallError, Category, Effect, EventKind, Reply};
+use crate::step::{CallError, Category, Effect, EventKind, Read, Reply};
 
 impl Run<'_> {
     /// Goes on with a machine that a proof has just shown to be ours.
@@ -19,7 +19,7 @@ impl Run<'_> {
         machine: Machine,
         owned: OwnedMachine,
     ) -> MachineFlow<Infallible> {
-        if matches!(machine.status, Status::Allocated | Status::Reserved) {
+        if machine.status == Status::Allocated {
             self.prepare(user, machine, owned)
         } else {
             self.ours(user, machine, owned)
@@ -129,13 +129,32 @@ impl Run<'_> {
                 let poll = self.seen.settings.poll;
                 Err(self.waiting("MachineDeploying", &message, Some(poll)))
             }
-            // The state does not allow it: another call was faster, so look.
-            Err(error) if error.category == Category::State => Err(self.untouched(Some(1))),
+            Err(error) if error.category == Category::State => {
+                Err(self.deploy_refused(&machine, &image, &error)?)
+            }
             other => {
                 let error = unexpected(other);
                 Err(self.held_machine_trouble(&machine, &format!("deploy {image}"), &error))
             }
         }
+    }
+
+    /// The state does not allow it: either another call was faster, or MAAS means something else.
+    fn deploy_refused(
+        &mut self,
+        machine: &Machine,
+        image: &str,
+        error: &CallError,
+    ) -> MachineFlow<super::report::End> {
+        let unchanged = match self.read(Read::Machine(machine.system_id.clone()))? {
+            Ok(Reply::Machine(now)) => now.status == Status::Allocated,
+            _ => false,
+        };
+        Ok(if unchanged {
+            self.held_machine_trouble(machine, &format!("deploy {image}"), error)
+        } else {
+            self.untouched(Some(1))
+        })
     }
 
     /// A call on a machine that is held, but not deploying, failed.

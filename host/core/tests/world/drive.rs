@@ -27,12 +27,42 @@ impl<N, S> Told<N, S> {
         }
     }
 
+    /// What was changed, in order, in one word each.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        self.effects().map(word).collect()
+    }
+
+    /// Whether a policy was asked.
+    pub(crate) fn asked(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s, Step::Ask(_)))
+    }
+
     /// What was changed, in order.
     pub(crate) fn effects(&self) -> impl Iterator<Item = &Effect> {
         self.steps.iter().filter_map(|s| match s {
             Step::Do(effect) => Some(effect),
             _ => None,
         })
+    }
+}
+
+/// The effect in one word.
+pub(crate) fn word(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Allocate { .. } => "allocate",
+        Effect::Annotate { .. } => "annotate",
+        Effect::SwapOff { .. } => "swap off",
+        Effect::Deploy { .. } => "deploy",
+        Effect::Release { .. } => "release",
+        Effect::MarkBroken { .. } => "mark broken",
+        Effect::PowerOn { .. } => "power on",
+        Effect::PowerOff { .. } => "power off",
+        Effect::CreateDns { .. } => "create record",
+        Effect::SetDnsAddresses { .. } => "set addresses",
+        Effect::DeleteDns { .. } => "delete record",
+        Effect::ReleaseAddress { .. } => "release address",
+        Effect::Patch { .. } => "patch",
+        Effect::SetNodeProviderId { .. } => "set node",
     }
 }
 
@@ -48,7 +78,7 @@ pub(crate) enum Turn {
 }
 
 /// Tells one reconcile: step, answer, step, answer, until it is over.
-pub(crate) fn tell<N, S: Clone>(
+pub(crate) fn tell<N, S: Clone + PartialEq + std::fmt::Debug>(
     world: &mut World,
     snapshot: N,
     next: impl Fn(&N, &[Reply]) -> Step<S>,
@@ -57,6 +87,11 @@ pub(crate) fn tell<N, S: Clone>(
     let (mut replies, mut steps) = (Vec::new(), Vec::new());
     loop {
         let step = next(&snapshot, &replies);
+        assert_eq!(
+            step,
+            next(&snapshot, &replies),
+            "the same replies, another step"
+        );
         steps.push(step.clone());
         assert!(steps.len() <= MOST_STEPS, "a reconcile does not end");
         if matches!(step, Step::Done(_)) {
@@ -137,7 +172,7 @@ impl World {
         told
     }
 
-    fn write<S: Serialize>(&mut self, kind: &str, name: &str, done: Option<&Done<S>>) {
+    pub(crate) fn write<S: Serialize>(&mut self, kind: &str, name: &str, done: Option<&Done<S>>) {
         let Some(done) = done else { return };
         if let Some(status) = &done.status {
             let status = serde_json::to_value(status).expect("a status is JSON");

@@ -271,7 +271,7 @@ impl Maas {
 }
 
 impl Host {
-    pub(super) fn free(id: &str) -> Self {
+    pub(crate) fn free(id: &str) -> Self {
         let shown = Machine {
             system_id: id.into(),
             hostname: format!("host-{id}"),

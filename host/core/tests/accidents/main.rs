@@ -1,0 +1,33 @@
+//! Whatever happens, in whatever order: what must never happen does not, and in the end MAAS holds
+//! what is wanted.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod guard;
+mod happenings;
+mod run;
+
+use proptest::prelude::*;
+
+use happenings::happenings;
+use run::Run;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("CASES").map_or(160, |c| c.parse().expect("a number")),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_accident_leaks_a_machine_or_touches_a_foreign_one(story in happenings()) {
+        let mut run = Run::new();
+        for happening in &story {
+            run.happens(happening);
+        }
+        run.calms_down();
+        run.check_what_is_held();
+        run.check_that_nothing_more_is_written();
+    }
+}

@@ -1,0 +1,361 @@
+//! Lets things happen, then lets the dust settle, then counts.
+
+use capmaas_api::{MaasMachine, names};
+use capmaas_core::maas::{Power, Status};
+use capmaas_core::ownership::annotation;
+use capmaas_core::{Done, Effect, Reply, Step, cluster, machine};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::guard::{Guard, Memory, ours};
+use crate::happenings::{Accident, CarriedOut, Happening, Meddling};
+use crate::world::{CLUSTER, Destiny, Host, Turn, US, World, tell};
+
+const OBJECTS: [&str; 2] = ["blue-0", "blue-1"];
+
+pub(crate) struct Run {
+    world: World,
+    memory: Memory,
+    earlier: [Option<machine::Snapshot>; 2],
+    /// The objects as they last were, to know their marks when they are gone.
+    objects: [Option<MaasMachine>; 2],
+    /// Allocate calls that MAAS has still to carry out.
+    late: Vec<Effect>,
+}
+
+impl Run {
+    pub(crate) fn new() -> Self {
+        let mut world = World::with_machine(true);
+        world.kube.add_machine(OBJECTS[1], true);
+        for id in ["ddd444", "eee555", "fff666", "ggg777"] {
+            world.maas.hosts.insert(id.into(), Host::free(id));
+        }
+        Self {
+            world,
+            memory: Memory::default(),
+            earlier: [None, None],
+            objects: [None, None],
+            late: vec![],
+        }
+    }
+
+    pub(crate) fn happens(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Machine {
+                which,
+                outdated,
+                accident,
+            } => self.reconcile(*which, *outdated, accident.as_ref()),
+            Happening::Cluster { accident } => self.reconcile_cluster(accident.as_ref()),
+            Happening::Time(seconds) => self.time(*seconds),
+            Happening::Meddled(which, meddling) => meddle(&mut self.world, *which, meddling),
+            Happening::Deleted(which) => self.world.kube.delete("MaasMachine", OBJECTS[*which]),
+            Happening::Paused(which, paused) => {
+                let value = if *paused { json!("") } else { json!(null) };
+                let change =
+                    json!({ "metadata": { "annotations": { names::PAUSED_ANNOTATION: value } } });
+                self.world
+                    .kube
+                    .edit("MaasMachine", OBJECTS[*which], &change);
+            }
+            Happening::Unhealthy(which) => self.health(*which, "False"),
+            Happening::PolicySays(action) => self.world.policies.action = action.clone(),
+            Happening::PolicyRefuses(refuses) => {
+                let refusal = capmaas_core::policy::Refused::unusable("drawn");
+                self.world.policies.refusal = refuses.then_some(refusal);
+            }
+            Happening::ClusterApiFollows => self.world.kube.cluster_api_follows(),
+        }
+    }
+
+    fn health(&mut self, which: usize, status: &str) {
+        let machine = self
+            .world
+            .kube
+            .machines
+            .get_mut(OBJECTS[which])
+            .expect("a Machine");
+        machine.status.conditions = vec![capmaas_api::Condition {
+            kind: "HealthCheckSucceeded".into(),
+            status: status.into(),
+            ..Default::default()
+        }];
+    }
+
+    /// A call that went unanswered is carried out within 100 seconds, or never.
+    fn time(&mut self, seconds: u64) {
+        self.world.now += seconds.min(100);
+        for effect in std::mem::take(&mut self.late) {
+            self.world.answer(&Step::<()>::Do(effect));
+        }
+        self.world.now += seconds.saturating_sub(100);
+        self.world.maas.time_passes();
+    }
+
+    fn reconcile(&mut self, which: usize, outdated: bool, accident: Option<&(usize, Accident)>) {
+        let name = OBJECTS[which];
+        let Some(fresh) = self.world.machine_snapshot(name) else {
+            return;
+        };
+        let mut snapshot = fresh.clone();
+        if let Some(earlier) = self.earlier[which].replace(fresh).filter(|_| outdated) {
+            snapshot = machine::Snapshot {
+                now: snapshot.now,
+                ..earlier
+            };
+        }
+        let paused = is_paused(&snapshot.object);
+        let done = self.tell(Some(which), snapshot.clone(), machine::next, accident);
+        if let Some(done) = done {
+            let waits =
+                done.requeue.is_some() || paused || waits_for_a_watch(&snapshot, &self.world, name);
+            assert!(waits, "nobody looks again: {done:?}");
+            self.write("MaasMachine", name, &done, accident);
+        }
+        self.objects[which] = self
+            .world
+            .kube
+            .maas_machine(name)
+            .or(self.objects[which].take());
+    }
+
+    fn reconcile_cluster(&mut self, accident: Option<&(usize, Accident)>) {
+        let Some(snapshot) = self.world.cluster_snapshot() else {
+            return;
+        };
+        if let Some(done) = self.tell(None, snapshot, cluster::next, accident) {
+            assert!(done.requeue.is_some(), "nobody looks again: {done:?}");
+            self.write("MaasCluster", CLUSTER, &done, accident);
+        }
+    }
+
+    fn tell<N, S: Clone + PartialEq + Serialize + std::fmt::Debug>(
+        &mut self,
+        which: Option<usize>,
+        snapshot: N,
+        next: impl Fn(&N, &[Reply]) -> Step<S>,
+        accident: Option<&(usize, Accident)>,
+    ) -> Option<Done<S>> {
+        let (mut guard, memory, late) = (Guard::default(), &mut self.memory, &mut self.late);
+        let told = tell(&mut self.world, snapshot, next, |world, replies, step| {
+            guard.answered(world, replies);
+            let mine = accident
+                .filter(|(at, _)| *at == replies.len())
+                .map(|(_, a)| a);
+            if let Some(Accident::Meddled(meddling)) = mine {
+                meddle(world, which.unwrap_or(0), meddling);
+            }
+            guard.judge(world, memory, which.map(|w| OBJECTS[w]), step);
+            match mine {
+                Some(Accident::Fails(category, carried_out)) => {
+                    if let (CarriedOut::Later, Step::Do(effect @ Effect::Allocate { .. })) =
+                        (carried_out, step)
+                    {
+                        late.push(effect.clone());
+                    }
+                    Turn::Fails(*category, *carried_out == CarriedOut::AtOnce)
+                }
+                Some(Accident::Dies(carried_out)) => Turn::Dies(*carried_out),
+                _ => Turn::Answered,
+            }
+        });
+        told.done().cloned()
+    }
+
+    fn write<S: Serialize>(
+        &mut self,
+        kind: &str,
+        name: &str,
+        done: &Done<S>,
+        accident: Option<&(usize, Accident)>,
+    ) {
+        if !matches!(accident, Some((_, Accident::StatusLost))) {
+            self.world.write(kind, name, Some(done));
+        }
+    }
+
+    /// No more accidents; what hinders is cleared away; then everybody does their part.
+    pub(crate) fn calms_down(&mut self) {
+        self.time(200);
+        self.world.policies = Default::default();
+        self.world
+            .maas
+            .hosts
+            .insert("zzz999".into(), Host::free("zzz999"));
+        for which in 0..OBJECTS.len() {
+            self.happens(&Happening::Paused(which, false));
+            self.health(which, "True");
+        }
+        for host in self.world.maas.hosts.values_mut() {
+            calm(host);
+        }
+        for _ in 0..40 {
+            for which in 0..OBJECTS.len() {
+                self.world.kube.cluster_api_follows();
+                self.reconcile_cluster(None);
+                self.reconcile(which, false, None);
+            }
+            self.time(200);
+        }
+    }
+
+    /// One machine for every object, and none for one that is gone.
+    pub(crate) fn check_what_is_held(&self) {
+        for (which, name) in OBJECTS.iter().enumerate() {
+            let now = self.world.kube.maas_machine(name);
+            let Some(object) = now.as_ref().or(self.objects[which].as_ref()) else {
+                continue;
+            };
+            let held: Vec<&str> = self
+                .world
+                .maas
+                .hosts
+                .iter()
+                .filter(|(id, h)| ours(h, object) && !self.memory.broken.contains(*id))
+                .map(|(id, _)| id.as_str())
+                .collect();
+            let Some(object) = &now else {
+                assert!(
+                    held.is_empty(),
+                    "{name} is gone, and MAAS still holds {held:?}"
+                );
+                continue;
+            };
+            assert!(
+                object.metadata.deletion_timestamp.is_none(),
+                "{name} is never gone: {object:?}"
+            );
+            assert!(held.len() <= 1, "{name} holds {held:?}");
+            let status = object.status.clone().unwrap_or_default();
+            let lost = status.failure_reason.is_some();
+            let named = object
+                .spec
+                .provider_id
+                .as_deref()
+                .and_then(|p| p.rsplit('/').next());
+            if lost {
+                continue;
+            }
+            assert!(status.ready, "{name} is never ready: {object:?}");
+            assert_eq!(held, [named.unwrap_or_default()], "{name}");
+        }
+    }
+
+    /// Once settled, another look writes nothing at all.
+    pub(crate) fn check_that_nothing_more_is_written(&mut self) {
+        for name in OBJECTS {
+            let Some(object) = self.world.kube.maas_machine(name) else {
+                continue;
+            };
+            if object.status.as_ref().is_some_and(|s| s.ready) {
+                let told = self.world.reconcile(name);
+                assert_eq!(told.effects().count(), 0, "{:?}", told.steps);
+                assert_eq!(told.done().unwrap().status, object.status);
+            }
+        }
+        let before = self.world.kube.maas_cluster().expect("the cluster exists");
+        let told = self.world.reconcile_cluster();
+        assert_eq!(told.effects().count(), 0, "{:?}", told.steps);
+        assert_eq!(told.done().unwrap().status, before.status);
+    }
+}
+
+fn is_paused(object: &MaasMachine) -> bool {
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.is_some_and(|a| a.contains_key(names::PAUSED_ANNOTATION))
+}
+
+/// A change of an object brings us back: it is gone, or its cluster is not ready yet.
+fn waits_for_a_watch(seen: &machine::Snapshot, world: &World, name: &str) -> bool {
+    let gone = world.kube.maas_machine(name).is_none();
+    let freed = seen.object.metadata.deletion_timestamp.is_some()
+        && !seen
+            .object
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|f| f == names::MACHINE_FINALIZER);
+    gone || freed
+        || seen.object.metadata.deletion_timestamp.is_some()
+            && world.kube.maas_machine(name).is_none()
+}
+
+/// What others do to the machine that the object names.
+fn meddle(world: &mut World, which: usize, meddling: &Meddling) {
+    let object = world.kube.maas_machine(OBJECTS[which]);
+    let id = object.and_then(|o| o.spec.provider_id);
+    let Some(id) = id
+        .as_deref()
+        .and_then(|p| p.rsplit('/').next())
+        .map(str::to_owned)
+    else {
+        return;
+    };
+    if !world.maas.hosts.contains_key(&id) {
+        return;
+    }
+    match meddling {
+        Meddling::Status(Status::Ready) => world.maas.free(&id),
+        Meddling::Status(Status::New) => {
+            world.maas.free(&id);
+            world.maas.host(&id).shown.status = Status::New;
+        }
+        Meddling::Status(status) => {
+            let host = world.maas.host(&id);
+            if status.releasing() {
+                host.agent_name.clear();
+            }
+            host.shown.status = status.clone();
+        }
+        Meddling::Power(power) => world.maas.host(&id).shown.power = *power,
+        Meddling::Stolen | Meddling::TakenByAnotherObject => {
+            world.maas.free(&id);
+            let host = world.maas.host(&id);
+            host.shown.status = Status::Deployed;
+            host.shown.power = Power::On;
+            host.shown.owner = Some("somebody".into());
+            if matches!(meddling, Meddling::TakenByAnotherObject) {
+                host.agent_name = "another-mark".into();
+                host.shown.owner = Some(US.into());
+                let stamp = [
+                    (annotation::MARK, "another-mark"),
+                    (annotation::MACHINE, "green-0"),
+                ];
+                host.shown.annotations = stamp
+                    .iter()
+                    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                    .collect();
+            }
+        }
+        Meddling::Deleted => {
+            world.maas.free(&id);
+            world.maas.hosts.remove(&id);
+        }
+        Meddling::Locked(locked) => world.maas.host(&id).shown.locked = *locked,
+        Meddling::Destiny(destiny) => world.maas.host(&id).destiny = *destiny,
+    }
+}
+
+/// Whatever an operator did to the machine is over.
+fn calm(host: &mut Host) {
+    host.shown.locked = false;
+    host.destiny = Destiny::Deploys;
+    let lasting = host.shown.status.releasable() && host.shown.status != Status::Reserved
+        || matches!(
+            host.shown.status,
+            Status::Ready | Status::New | Status::Releasing
+        );
+    if host.shown.status == Status::DiskErasing {
+        host.shown.status = Status::Releasing;
+    } else if !lasting {
+        host.shown.status = Status::Deployed;
+    }
+    if host.shown.owner.is_some() && host.shown.status == Status::Deployed {
+        host.shown.power = Power::On;
+    }
+    // A free machine that stays on keeps its successor waiting, by intent.
+    if host.shown.owner.is_none() {
+        host.shown.power = Power::Off;
+    }
+}
