@@ -11,8 +11,10 @@ pub struct Controller {
     binary: PathBuf,
     kubeconfig: PathBuf,
     log: PathBuf,
-    args: Vec<String>,
+    args: Mutex<Vec<String>>,
     maas: Mutex<(String, String)>,
+    /// Where in the log the present process begins.
+    begins: Mutex<usize>,
     child: Mutex<Option<Child>>,
 }
 
@@ -47,8 +49,9 @@ impl Controller {
             binary,
             kubeconfig: kubeconfig.to_owned(),
             log: log.to_owned(),
-            args,
+            args: Mutex::new(args),
             maas: Mutex::new(maas),
+            begins: Mutex::new(0),
             child: Mutex::new(None),
         }
     }
@@ -58,13 +61,15 @@ impl Controller {
     /// # Errors
     /// When the process cannot be started.
     pub fn start(&self) -> Result<()> {
+        *self.begins.lock().expect("no panic") = self.log().len();
         let log = File::options().create(true).append(true).open(&self.log)?;
+        let args = self.args.lock().expect("no panic").clone();
         let (endpoint, key) = self.maas.lock().expect("no panic").clone();
         // It must not outlive us, however we end.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(&self.binary)
-            .args(&self.args)
+            .args(&args)
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
             .env("MAAS_ENDPOINT", endpoint)
@@ -81,6 +86,11 @@ impl Controller {
     /// Uses another MAAS or key from the next start on.
     pub fn use_maas(&self, endpoint: &str, key: &str) {
         *self.maas.lock().expect("no panic") = (endpoint.to_owned(), key.to_owned());
+    }
+
+    /// Adds a flag from the next start on.
+    pub fn use_flag(&self, flag: &str) {
+        self.args.lock().expect("no panic").push(flag.to_owned());
     }
 
     /// Kills it as a crash would.
@@ -144,7 +154,9 @@ impl Controller {
     pub async fn watching(&self) -> Result<()> {
         for _ in 0..200 {
             self.check()?;
-            if self.log().contains("capmaas is watching") {
+            let begins = *self.begins.lock().expect("no panic");
+            let log = self.log();
+            if log.get(begins..).is_some_and(|new| new.contains("capmaas is watching")) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
