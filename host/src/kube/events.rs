@@ -57,9 +57,11 @@ impl Events {
 
     fn event(&self, reference: &ObjectReference, event: &Event) -> KubeEvent {
         let name = reference.name.as_deref().unwrap_or("object");
+        let now = Timestamp::now();
         KubeEvent {
             metadata: ObjectMeta {
-                generate_name: Some(format!("{name}.")),
+                // As client-go names them; the server's own generator refuses a dot at the end.
+                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
                 namespace: reference.namespace.clone(),
                 ..ObjectMeta::default()
             },
@@ -74,7 +76,7 @@ impl Events {
             note: Some(event.note.clone()),
             action: Some(event.action.clone()),
             regarding: Some(reference.clone()),
-            event_time: Some(MicroTime(Timestamp::now())),
+            event_time: Some(MicroTime(now)),
             reporting_controller: Some("capmaas".into()),
             reporting_instance: Some(self.instance.clone()),
             ..KubeEvent::default()

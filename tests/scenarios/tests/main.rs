@@ -4,6 +4,8 @@
 //! controller process of its own, and fails if the controller was ever refused a right that the
 //! chart should have granted.
 
+mod requirements;
+mod support;
 mod whole_cluster;
 
 use control_plane::ManagementPlane;

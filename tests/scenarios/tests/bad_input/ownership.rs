@@ -1,0 +1,81 @@
+//! Machines that are locked, or not ours.
+
+use anyhow::{Context, Result, ensure};
+use maas_sim::OperatorAct;
+use scenarios::Machine;
+
+use crate::support::{stage, story};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_machine_is_released_once_it_is_unlocked() -> Result<()> {
+    let stage = stage("bad-locked").await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    let host = stage.provisioned("w").await?;
+    stage.maas.operator(&host.system_id, OperatorAct::Lock)?;
+    stage.maas.clear_calls();
+    stage.delete("machines.cluster.x-k8s.io", "w")?;
+    let message = stage.reason("w", "MachineDeployed", "MachineLocked").await?;
+    ensure!(message.contains(&host.hostname) && message.contains("unlock it there"), "{message}");
+    ensure!(stage.writes().is_empty() && stage.held().len() == 1, "{:?}", story(&stage));
+    stage.maas.operator(&host.system_id, OperatorAct::Unlock)?;
+    stage.gone("w").await?;
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_of_somebody_else_is_left_alone() -> Result<()> {
+    let stage = stage("bad-foreign").await?;
+    stage.cluster("c", "", "")?;
+    let before = stage.maas.machine_named("az1-taken-1").context("in the rack")?;
+    let id = format!("providerID: 'maas:///az1/{}'", before.system_id);
+    stage.machine("c", &Machine::worker("w").with(&id))?;
+    let message = stage.reason("w", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(message.contains("\"somebody-else\"") && message.contains("left alone"), "{message}");
+    stage.delete("machines.cluster.x-k8s.io", "w")?;
+    stage.gone("w").await?;
+    let touched: Vec<_> =
+        stage.writes().into_iter().filter(|c| c.path.contains(&before.system_id)).collect();
+    ensure!(touched.is_empty(), "{touched:?}");
+    ensure!(stage.maas.machine(&before.system_id) == Some(before));
+    stage.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_of_another_object_is_left_to_it() -> Result<()> {
+    let stage = stage("bad-claimed").await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("owner"))?;
+    let host = stage.provisioned("owner").await?;
+    let id = format!("providerID: 'maas:///{}/{}'", host.zone, host.system_id);
+    stage.machine("c", &Machine::worker("thief").with(&id))?;
+    let message = stage.reason("thief", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(message.contains("bad-claimed/owner"), "{message}");
+    stage.delete("machines.cluster.x-k8s.io", "thief")?;
+    stage.gone("thief").await?;
+    let after = stage.provisioned("owner").await?;
+    ensure!(after.releases == host.releases && after.owner == host.owner, "{after:?}");
+    ensure!(stage.calls("release").is_empty(), "{:?}", story(&stage));
+    stage.strike().await
+}
+
+/// Given to somebody else behind our back: reported, not touched, and not released either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()> {
+    let stage = stage("bad-changed-hands").await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    let host = stage.provisioned("w").await?;
+    stage.maas.clear_calls();
+    stage.maas.operator(&host.system_id, OperatorAct::Owner(Some("somebody-else".into())))?;
+    let message = stage.reason("w", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(message.contains("somebody-else"), "{message}");
+    let status = stage.machines().get("w").await?.status.context("a status")?;
+    ensure!(!status.ready && status.failure_reason.is_some(), "{status:?}");
+    stage.delete("machines.cluster.x-k8s.io", "w")?;
+    stage.gone("w").await?;
+    ensure!(stage.writes().is_empty(), "{:?}", story(&stage));
+    let after = stage.maas.machine(&host.system_id).context("it exists")?;
+    ensure!(after.owner.as_deref() == Some("somebody-else") && after.status_name == "Deployed");
+    stage.strike().await
+}
