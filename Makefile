@@ -19,7 +19,7 @@ export CARGO_TARGET_DIR
 export CAPMAAS_PLUGINS_TARGET_DIR = $(CAPMAAS_CACHE)/plugins/$(guest_toolchain)
 export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 
-.PHONY: help setup plugins build control-plane test lint crds demo playground clean-cache
+.PHONY: help setup plugins build control-plane test lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -47,6 +47,11 @@ lint: plugins ## Check formatting and lints, of host and plugins.
 
 crds: build ## Write the CustomResourceDefinitions into crds/.
 	@"$(CAPMAAS_BIN)" crds crds
+
+image-binary: plugins ## Build the optimised controller for the image, into target/image.
+	@cargo build --locked --release -p capmaas
+	@mkdir -p target/image
+	@cp "$(CARGO_TARGET_DIR)/release/capmaas" target/image/capmaas
 
 demo: control-plane ## Tell the whole story, from a cluster's birth to its end. INVENTORY=file.yaml, KEEP=1.
 	@"$(CARGO_TARGET_DIR)/debug/demo" $(if $(INVENTORY),--inventory "$(INVENTORY)") $(if $(filter 1,$(KEEP)),--keep)
