@@ -286,3 +286,56 @@ fn a_cluster_is_ready_only_when_its_record_can_exist() {
     world.reconcile_cluster();
     assert!(world.kube.maas_cluster().unwrap().status.unwrap().ready);
 }
+
+#[test]
+fn a_deployment_that_maas_keeps_refusing_is_reported_and_not_repeated_at_once() {
+    let mut world = World::with_machine(false);
+    let told = world.reconcile_with(NAME, |_, _, step| match step {
+        Step::Do(Effect::Deploy { .. }) => Turn::Fails(Category::State, false),
+        _ => Turn::Answered,
+    });
+    assert!(told.done().unwrap().requeue.unwrap() >= 15);
+    assert_eq!(reason(&world, NAME), "MachineDeployFailed");
+}
+
+#[test]
+fn a_reserved_machine_is_waited_for() {
+    let mut world = World::with_machine(false);
+    world.reconcile_with(NAME, |_, _, step| match step {
+        Step::Do(Effect::Deploy { .. }) => Turn::Dies(false),
+        _ => Turn::Answered,
+    });
+    world.maas.host("aaa111").shown.status = Status::Reserved;
+    assert_eq!(world.reconcile(NAME).effects().count(), 0);
+    assert_eq!(reason(&world, NAME), "MachineStateUndefined");
+}
+
+/// The object was removed by force and made anew while its machine was being taken.
+#[test]
+fn a_new_object_by_the_same_name_does_not_inherit_the_machine() {
+    let mut world = World::with_machine(false);
+    world.reconcile_with(NAME, |world, _, step| {
+        if matches!(step, Step::Do(Effect::Patch { patch, .. }) if !patch.spec.is_empty()) {
+            let anew = json!({ "metadata": { "uid": "another", "annotations": null } });
+            world.kube.edit("MaasMachine", NAME, &anew);
+        }
+        Turn::Answered
+    });
+    assert_eq!(world.maas.hosts["aaa111"].shown.status, Status::Releasing);
+    assert_eq!(
+        world.kube.maas_machine(NAME).unwrap().spec.provider_id,
+        None
+    );
+}
+
+#[test]
+fn a_machine_that_is_to_run_from_memory_has_16_gib_at_least() {
+    let mut world = World::with_machine(false);
+    let spec = json!({ "spec": { "deployInMemory": true, "minMemory": 2048 } });
+    world.kube.edit("MaasMachine", NAME, &spec);
+    world.maas.host("aaa111").shown.memory = 16383;
+    world.maas.host("bbb222").shown.memory = 16384;
+    world.reconcile(NAME);
+    let host = &world.maas.hosts["bbb222"].shown;
+    assert!(host.status == Status::Deploying && host.ephemeral);
+}
