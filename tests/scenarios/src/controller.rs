@@ -93,6 +93,13 @@ impl Controller {
         self.args.lock().expect("no panic").push(flag.to_owned());
     }
 
+    /// Replaces a flag from the next start on.
+    pub fn replace_flag(&self, before: &str, after: &str) {
+        for flag in self.args.lock().expect("no panic").iter_mut().filter(|f| *f == before) {
+            after.clone_into(flag);
+        }
+    }
+
     /// Kills it as a crash would.
     pub fn kill(&self) {
         if let Some(mut child) = self.child.lock().expect("no panic").take() {

@@ -4,6 +4,11 @@
 //! controller process of its own, and fails if the controller was ever refused a right that the
 //! chart should have granted.
 
+mod bad_input;
+mod contract;
+mod crashes;
+mod failures;
+mod policies;
 mod requirements;
 mod support;
 mod whole_cluster;

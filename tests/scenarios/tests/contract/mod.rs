@@ -1,0 +1,6 @@
+//! What Cluster API expects of an infrastructure provider.
+
+mod hands_off;
+mod objects;
+mod secrets;
+mod workload;

@@ -1,0 +1,4 @@
+//! Policies are components that decide, and nothing else does it in their place.
+
+mod decide;
+mod load;
