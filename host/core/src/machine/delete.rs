@@ -65,7 +65,7 @@ impl Run<'_> {
         }
     }
 
-    fn deletion_trouble(&mut self, error: &crate::step::CallError) -> End {
+    pub(super) fn deletion_trouble(&mut self, error: &crate::step::CallError) -> End {
         let (reason, message) = super::report::explain(error);
         let message = format!("{message}; the host cannot be released until then");
         let again = error

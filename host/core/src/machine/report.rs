@@ -55,6 +55,9 @@ impl Run<'_> {
 
     /// MAAS did not answer properly. A machine that was ready stays so: nothing is known of it.
     pub(super) fn maas_trouble(&mut self, error: &CallError) -> End {
+        if self.seen.object.metadata.deletion_timestamp.is_some() {
+            return self.deletion_trouble(error);
+        }
         let (reason, message) = explain(error);
         let again = error
             .retry_after
