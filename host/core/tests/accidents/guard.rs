@@ -111,7 +111,9 @@ impl Guard {
             .status
             .as_ref()
             .and_then(|s| s.initialization.as_ref());
-        let provisioned = latched.is_some_and(|i| i.provisioned == Some(true));
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let copied = &world.kube.machines[name].spec.provider_id;
+        let provisioned = latched.is_some_and(|i| i.provisioned == Some(true)) || copied.is_some();
         let named = names_host(&object, id);
         let destroys = matches!(
             effect,

@@ -56,6 +56,10 @@ pub(crate) enum Happening {
     Time(u64),
     Meddled(usize, Meddling),
     Deleted(usize),
+    /// The whole cluster is deleted, machines and all.
+    ClusterGoes,
+    /// Moved to another management cluster, or restored: the status is gone.
+    StatusWiped(usize),
     Paused(usize, bool),
     Unhealthy(usize),
     PolicySays(Option<Action>),
@@ -83,6 +87,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         6 => select(vec![1, 5, 15, 60, 200, 5000]).prop_map(Happening::Time),
         3 => (which(), meddling()).prop_map(|(w, m)| Happening::Meddled(w, m)),
         1 => which().prop_map(Happening::Deleted),
+        1 => prop_oneof![4 => which().prop_map(Happening::StatusWiped), 1 => Just(Happening::ClusterGoes)],
         1 => (which(), any::<bool>()).prop_map(|(w, p)| Happening::Paused(w, p)),
         1 => which().prop_map(Happening::Unhealthy),
         1 => action().prop_map(Happening::PolicySays),

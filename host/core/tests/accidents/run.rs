@@ -50,6 +50,16 @@ impl Run {
             Happening::Time(seconds) => self.time(*seconds),
             Happening::Meddled(which, meddling) => meddle(&mut self.world, *which, meddling),
             Happening::Deleted(which) => self.world.kube.delete("MaasMachine", OBJECTS[*which]),
+            Happening::ClusterGoes => {
+                for name in OBJECTS {
+                    self.world.kube.delete("MaasMachine", name);
+                }
+                self.world.kube.delete("MaasCluster", CLUSTER);
+            }
+            Happening::StatusWiped(which) => {
+                let wiped = json!({ "status": null });
+                self.world.kube.edit("MaasMachine", OBJECTS[*which], &wiped);
+            }
             Happening::Paused(which, paused) => {
                 let value = if *paused { json!("") } else { json!(null) };
                 let change =
@@ -124,7 +134,9 @@ impl Run {
             return;
         };
         if let Some(done) = self.tell(None, snapshot, cluster::next, accident) {
-            assert!(done.requeue.is_some(), "nobody looks again: {done:?}");
+            let gone = self.world.kube.maas_cluster().is_none();
+            let waits = done.requeue.is_some() || gone;
+            assert!(waits, "nobody looks again: {done:?}");
             self.write("MaasCluster", CLUSTER, &done, accident);
         }
     }
@@ -253,7 +265,11 @@ impl Run {
                 assert_eq!(told.done().unwrap().status, object.status);
             }
         }
-        let before = self.world.kube.maas_cluster().expect("the cluster exists");
+        let Some(before) = self.world.kube.maas_cluster() else {
+            let left = &self.world.maas.records;
+            assert!(left.is_empty(), "the cluster is gone, and {left:?} is not");
+            return;
+        };
         let told = self.world.reconcile_cluster();
         assert_eq!(told.effects().count(), 0, "{:?}", told.steps);
         assert_eq!(told.done().unwrap().status, before.status);
@@ -277,8 +293,6 @@ fn waits_for_a_watch(seen: &machine::Snapshot, world: &World, name: &str) -> boo
             .flatten()
             .any(|f| f == names::MACHINE_FINALIZER);
     gone || freed
-        || seen.object.metadata.deletion_timestamp.is_some()
-            && world.kube.maas_machine(name).is_none()
 }
 
 /// What others do to the machine that the object names.

@@ -5,6 +5,7 @@
 //! version. So a whole life can be told, one reconcile after the other, with any accident in it.
 #![allow(dead_code, unused_imports)] // each test binary uses its own part
 
+pub(crate) mod clusters;
 pub(crate) mod drive;
 mod kube;
 pub(crate) mod maas;
