@@ -95,7 +95,13 @@ impl Controller {
 
     /// Replaces a flag from the next start on.
     pub fn replace_flag(&self, before: &str, after: &str) {
-        for flag in self.args.lock().expect("no panic").iter_mut().filter(|f| *f == before) {
+        for flag in self
+            .args
+            .lock()
+            .expect("no panic")
+            .iter_mut()
+            .filter(|f| *f == before)
+        {
             after.clone_into(flag);
         }
     }
@@ -154,6 +160,16 @@ impl Controller {
             .collect()
     }
 
+    /// Lines that tell of a fault of its own: a panic, an event that the API server does not take.
+    pub fn faults(&self) -> Vec<String> {
+        let fault = |l: &&str| l.contains("panicked at") || l.contains("cannot publish an event");
+        self.log()
+            .lines()
+            .filter(fault)
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// Waits until it watches.
     ///
     /// # Errors
@@ -163,7 +179,10 @@ impl Controller {
             self.check()?;
             let begins = *self.begins.lock().expect("no panic");
             let log = self.log();
-            if log.get(begins..).is_some_and(|new| new.contains("capmaas is watching")) {
+            if log
+                .get(begins..)
+                .is_some_and(|new| new.contains("capmaas is watching"))
+            {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -3,6 +3,7 @@
 
 mod companion;
 mod controller;
+mod machine;
 mod manifests;
 mod observe;
 mod stage;
@@ -14,8 +15,9 @@ use maas_sim::Inventory;
 
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
+pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use stage::{Machine, Stage, StageOptions, eventually, install_chart};
+pub use stage::{Stage, StageOptions, eventually, install_chart};
 
 /// The inventory in a file, else the built-in one.
 ///

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use capmaas_api::{MaasCluster, MaasMachine};
 use control_plane::ManagementPlane;
-use kube::api::{DeleteParams, ListParams};
 use kube::Api;
+use kube::api::{DeleteParams, ListParams};
 use maas_sim::{ClockMode, Inventory, Options, Simulator};
 
 use crate::controller::{Controller, controller_binary};
+use crate::machine::Machine;
 
 /// The namespace the chart is installed in.
 const SYSTEM: &str = "capmaas-system";
@@ -52,48 +53,6 @@ impl Default for StageOptions {
             args: vec![],
             key: None,
         }
-    }
-}
-
-/// A machine of a scenario, without a control plane provider behind it.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// Name of Machine, MaasMachine and Secret.
-    pub name: String,
-    /// Control plane or worker.
-    pub control_plane: bool,
-    /// Fields of `MaasMachine.spec` as YAML flow entries, for example `"tags: [gpu]"`.
-    pub spec: Vec<String>,
-    /// `Machine.spec.failureDomain`.
-    pub failure_domain: Option<String>,
-    /// What the bootstrap Secret holds; `None` makes none.
-    pub bootstrap: Option<String>,
-}
-
-impl Machine {
-    /// A worker that takes whatever there is.
-    pub fn worker(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            control_plane: false,
-            spec: vec![],
-            failure_domain: None,
-            bootstrap: Some(format!("#cloud-config\n# of {name}\n")),
-        }
-    }
-
-    /// A control plane that takes whatever there is.
-    pub fn control_plane(name: &str) -> Self {
-        Self {
-            control_plane: true,
-            ..Self::worker(name)
-        }
-    }
-
-    /// With a field of the specification.
-    pub fn with(mut self, entry: &str) -> Self {
-        self.spec.push(entry.to_owned());
-        self
     }
 }
 
@@ -367,7 +326,7 @@ data: {{value: '{value}'}}
             .map(drop)
     }
 
-    /// The controller runs and was refused nothing.
+    /// The controller runs, was refused nothing, and shows no fault.
     ///
     /// # Errors
     /// When one of that is not so.
@@ -378,6 +337,8 @@ data: {{value: '{value}'}}
             forbidden.is_empty(),
             "the chart grants too little: {forbidden:#?}"
         );
+        let faults = self.controller.faults();
+        ensure!(faults.is_empty(), "the controller has a fault: {faults:#?}");
         self.plane.check()
     }
 }

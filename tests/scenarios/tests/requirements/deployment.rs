@@ -12,7 +12,11 @@ async fn r4_deploy_sends_the_bootstrap_data() -> Result<()> {
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     let host = stage.provisioned("w").await?;
-    ensure!(host.user_data == Some(bootstrap_of("w")), "{:?}", host.user_data);
+    ensure!(
+        host.user_data == Some(bootstrap_of("w")),
+        "{:?}",
+        host.user_data
+    );
     let deploy = stage.calls("deploy").pop().context("deploy was called")?;
     ensure!(params(&deploy, "user_data").len() == 1, "{deploy:?}");
     stage.strike().await
@@ -26,11 +30,25 @@ async fn r5_swap_is_turned_off_before_the_deployment() -> Result<()> {
     stage.machine("c", &Machine::worker("w"))?;
     let host = stage.provisioned("w").await?;
     ensure!(host.swap_size == Some(0), "{host:?}");
-    let update = stage.writes().into_iter().find(|c| c.method == "PUT").context("an update")?;
-    ensure!(update.path == format!("/machines/{}/", host.system_id), "{update:?}");
-    ensure!(update.params == [("swap_size".to_owned(), "0".to_owned())], "{update:?}");
+    let update = stage
+        .writes()
+        .into_iter()
+        .find(|c| c.method == "PUT")
+        .context("an update")?;
+    ensure!(
+        update.path == format!("/machines/{}/", host.system_id),
+        "{update:?}"
+    );
+    ensure!(
+        update.params == [("swap_size".to_owned(), "0".to_owned())],
+        "{update:?}"
+    );
     let deploy = stage.calls("deploy").pop().context("a deployment")?;
-    ensure!(update.seq < deploy.seq && update.status == 200, "{:?}", story(&stage));
+    ensure!(
+        update.seq < deploy.seq && update.status == 200,
+        "{:?}",
+        story(&stage)
+    );
     stage.strike().await
 }
 
@@ -52,8 +70,15 @@ async fn r6_the_image_is_sent_verbatim() -> Result<()> {
         let host = stage.provisioned(name).await?;
         ensure!(host.distro_series.contains(series), "{name}: {host:?}");
         let here = |c: &maas_sim::Call| c.path.contains(&host.system_id);
-        let deploy = stage.calls("deploy").into_iter().find(here).context("a deployment")?;
-        ensure!(params(&deploy, "distro_series") == [image.trim_matches('\'')], "{deploy:?}");
+        let deploy = stage
+            .calls("deploy")
+            .into_iter()
+            .find(here)
+            .context("a deployment")?;
+        ensure!(
+            params(&deploy, "distro_series") == [image.trim_matches('\'')],
+            "{deploy:?}"
+        );
         ensure!(params(&deploy, "ephemeral_deploy").is_empty() && !host.ephemeral_deploy);
     }
     stage.strike().await
