@@ -24,6 +24,8 @@ pub(crate) struct Memory {
     left: BTreeMap<String, u64>,
     /// Machines left broken because a policy said so.
     pub(crate) broken: BTreeSet<String>,
+    /// Allocate calls that MAAS has still to carry out, and for which object.
+    pub(crate) late: Vec<(String, Effect)>,
 }
 
 impl Guard {
@@ -64,7 +66,10 @@ impl Guard {
                 self.last = touched(effect).map(str::to_owned);
                 if let Effect::Allocate { mark, .. } = effect {
                     self.last = Some(String::new());
-                    self.nothing_is_held(world, object.expect("a machine"), mark);
+                    let name = object.expect("a machine");
+                    let waits = memory.late.iter().any(|(of, _)| of == name);
+                    assert!(!waits, "allocates although MAAS still works on a call");
+                    self.nothing_is_held(world, name, mark);
                 }
                 if let Some(id) = touched(effect) {
                     self.is_ours(world, object.expect("a machine"), id, effect);

@@ -8,6 +8,15 @@ use proptest::sample::select;
 
 use crate::world::Destiny;
 
+/// Which call of a reconcile an accident meets.
+#[derive(Clone, Debug)]
+pub(crate) enum When {
+    /// So many calls after the first.
+    Step(usize),
+    /// Each call that makes this change.
+    Change(&'static str),
+}
+
 /// What becomes of one call of a reconcile.
 #[derive(Clone, Debug)]
 pub(crate) enum Accident {
@@ -48,10 +57,10 @@ pub(crate) enum Happening {
     Machine {
         which: usize,
         outdated: bool,
-        accident: Option<(usize, Accident)>,
+        accident: Option<(When, Accident)>,
     },
     Cluster {
-        accident: Option<(usize, Accident)>,
+        accident: Option<(When, Accident)>,
     },
     Time(u64),
     Meddled(usize, Meddling),
@@ -97,7 +106,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 /// At a step, or none.
-fn accident() -> impl Strategy<Value = Option<(usize, Accident)>> {
+fn accident() -> impl Strategy<Value = Option<(When, Accident)>> {
     let category = select(vec![
         Category::BadRequest,
         Category::Unauthorized,
@@ -130,7 +139,22 @@ fn accident() -> impl Strategy<Value = Option<(usize, Accident)>> {
         2 => meddling().prop_map(Accident::Meddled),
         1 => Just(Accident::StatusLost),
     ];
-    prop::option::weighted(0.5, (0..16usize, any_accident))
+    let changes = select(vec![
+        "allocate",
+        "annotate",
+        "swap off",
+        "deploy",
+        "release",
+        "power on",
+        "create record",
+        "set addresses",
+        "patch",
+    ]);
+    let when = prop_oneof![
+        (0..16usize).prop_map(When::Step),
+        changes.prop_map(When::Change)
+    ];
+    prop::option::weighted(0.5, (when, any_accident))
 }
 
 fn meddling() -> impl Strategy<Value = Meddling> {

@@ -15,14 +15,17 @@ use run::Run;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("CASES").map_or(160, |c| c.parse().expect("a number")),
+        cases: std::env::var("CASES").map_or(120, |c| c.parse().expect("a number")),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     #[test]
-    fn no_accident_leaks_a_machine_or_touches_a_foreign_one(story in happenings()) {
+    fn no_accident_leaks_a_machine_or_touches_a_foreign_one(deployed: bool, story in happenings()) {
         let mut run = Run::new();
+        if deployed {
+            run.all_do_their_part(6);
+        }
         for happening in &story {
             run.happens(happening);
         }

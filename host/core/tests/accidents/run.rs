@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::guard::{Guard, Memory, ours};
-use crate::happenings::{Accident, CarriedOut, Happening, Meddling};
+use crate::happenings::{Accident, CarriedOut, Happening, Meddling, When};
+use crate::world::drive::word;
 use crate::world::{CLUSTER, Destiny, Host, Turn, US, World, tell};
 
 const OBJECTS: [&str; 2] = ["blue-0", "blue-1"];
@@ -19,8 +20,6 @@ pub(crate) struct Run {
     earlier: [Option<machine::Snapshot>; 2],
     /// The objects as they last were, to know their marks when they are gone.
     objects: [Option<MaasMachine>; 2],
-    /// Allocate calls that MAAS has still to carry out.
-    late: Vec<Effect>,
 }
 
 impl Run {
@@ -35,7 +34,6 @@ impl Run {
             memory: Memory::default(),
             earlier: [None, None],
             objects: [None, None],
-            late: vec![],
         }
     }
 
@@ -95,14 +93,14 @@ impl Run {
     /// A call that went unanswered is carried out within 100 seconds, or never.
     fn time(&mut self, seconds: u64) {
         self.world.now += seconds.min(100);
-        for effect in std::mem::take(&mut self.late) {
+        for (_, effect) in std::mem::take(&mut self.memory.late) {
             self.world.answer(&Step::<()>::Do(effect));
         }
         self.world.now += seconds.saturating_sub(100);
         self.world.maas.time_passes();
     }
 
-    fn reconcile(&mut self, which: usize, outdated: bool, accident: Option<&(usize, Accident)>) {
+    fn reconcile(&mut self, which: usize, outdated: bool, accident: Option<&(When, Accident)>) {
         let name = OBJECTS[which];
         let Some(fresh) = self.world.machine_snapshot(name) else {
             return;
@@ -129,7 +127,7 @@ impl Run {
             .or(self.objects[which].take());
     }
 
-    fn reconcile_cluster(&mut self, accident: Option<&(usize, Accident)>) {
+    fn reconcile_cluster(&mut self, accident: Option<&(When, Accident)>) {
         let Some(snapshot) = self.world.cluster_snapshot() else {
             return;
         };
@@ -146,14 +144,17 @@ impl Run {
         which: Option<usize>,
         snapshot: N,
         next: impl Fn(&N, &[Reply]) -> Step<S>,
-        accident: Option<&(usize, Accident)>,
+        accident: Option<&(When, Accident)>,
     ) -> Option<Done<S>> {
-        let (mut guard, memory, late) = (Guard::default(), &mut self.memory, &mut self.late);
+        let (mut guard, memory) = (Guard::default(), &mut self.memory);
         let told = tell(&mut self.world, snapshot, next, |world, replies, step| {
             guard.answered(world, replies);
-            let mine = accident
-                .filter(|(at, _)| *at == replies.len())
-                .map(|(_, a)| a);
+            let met = |when: &When| match (when, step) {
+                (When::Step(at), _) => *at == replies.len(),
+                (When::Change(change), Step::Do(effect)) => word(effect) == *change,
+                _ => false,
+            };
+            let mine = accident.filter(|(when, _)| met(when)).map(|(_, a)| a);
             if let Some(Accident::Meddled(meddling)) = mine {
                 meddle(world, which.unwrap_or(0), meddling);
             }
@@ -163,7 +164,9 @@ impl Run {
                     if let (CarriedOut::Later, Step::Do(effect @ Effect::Allocate { .. })) =
                         (carried_out, step)
                     {
-                        late.push(effect.clone());
+                        memory
+                            .late
+                            .push((OBJECTS[which.unwrap_or(0)].to_owned(), effect.clone()));
                     }
                     Turn::Fails(*category, *carried_out == CarriedOut::AtOnce)
                 }
@@ -179,7 +182,7 @@ impl Run {
         kind: &str,
         name: &str,
         done: &Done<S>,
-        accident: Option<&(usize, Accident)>,
+        accident: Option<&(When, Accident)>,
     ) {
         if !matches!(accident, Some((_, Accident::StatusLost))) {
             self.world.write(kind, name, Some(done));
@@ -201,7 +204,11 @@ impl Run {
         for host in self.world.maas.hosts.values_mut() {
             calm(host);
         }
-        for _ in 0..40 {
+        self.all_do_their_part(40);
+    }
+
+    pub(crate) fn all_do_their_part(&mut self, rounds: usize) {
+        for _ in 0..rounds {
             for which in 0..OBJECTS.len() {
                 self.world.kube.cluster_api_follows();
                 self.reconcile_cluster(None);
