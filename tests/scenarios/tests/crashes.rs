@@ -269,3 +269,52 @@ async fn a_machine_that_was_given_too_late_goes_back() -> Result<()> {
     );
     stage.strike().await
 }
+
+/// A proxy in front of MAAS gives up while MAAS goes on working: the machine is found, not taken twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_gives_up_costs_no_machine() -> Result<()> {
+    let stage = stage("crash-proxy").await?;
+    let gateway = || FaultAction::WorkThenAnswer {
+        status: 504,
+        content_type: "text/html".into(),
+        body: "<html><h1>504 Gateway Time-out</h1></html>".into(),
+    };
+    for op in ["allocate", "deploy", "release"] {
+        stage
+            .maas
+            .add_fault(CallFault::on_op(op, gateway()).times(1));
+    }
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    one_machine_came_of_it(&stage, "w").await?;
+    ensure!(stage.calls("allocate").len() == 1, "{:?}", story(&stage));
+    stage.strike().await
+}
+
+/// MAAS says that it is busy and when to come back: that is not a failure of anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_maas_is_asked_again() -> Result<()> {
+    let stage = stage("crash-busy").await?;
+    let busy = || FaultAction::Answer {
+        status: 409,
+        content_type: "text/html".into(),
+        body: "<html>conflict</html>".into(),
+        retry_after: Some(1),
+    };
+    for op in ["allocate", "set_workload_annotations", "deploy", "release"] {
+        stage.maas.add_fault(CallFault::on_op(op, busy()).times(2));
+    }
+    stage
+        .maas
+        .add_fault(CallFault::on("PUT", "/machines/", busy()).times(2));
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    one_machine_came_of_it(&stage, "w").await?;
+    let object = stage.machines().get("w").await?;
+    let annotations = object.metadata.annotations.unwrap_or_default();
+    ensure!(
+        !annotations.contains_key("capmaas.io/failed-hosts"),
+        "{annotations:?}"
+    );
+    stage.strike().await
+}

@@ -339,3 +339,52 @@ fn mark_unhealthy(stage: &Stage<'_>, machine: &str) -> Result<()> {
         .kubectl(&[&["-n", &stage.namespace][..], &args].concat())
         .map(drop)
 }
+
+/// A replacement is deployed with the bootstrap data of its own time: tokens expire.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_host_gets_the_newest_bootstrap_data() -> Result<()> {
+    let machines = [
+        "{hostname: bad, cores: 2, memory: 4096}",
+        "{hostname: good, cores: 4, memory: 8192}",
+    ];
+    let options = StageOptions {
+        inventory: rack(&machines),
+        speed: 1.0,
+        ..Default::default()
+    };
+    let stage = stage_with("fail-fresh-data", options).await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    stage
+        .reason("w", "MachineDeployed", "MachineDeploying")
+        .await?;
+    stage.bootstrap_secret("c", "w", "#cloud-config\n# of later\n")?;
+    let host = stage.host("w").await?.context("a host")?;
+    let failure = OperatorAct::FailDeployment("no boot device".into());
+    stage.maas.operator(&host.system_id, failure)?;
+    eventually("the failed host is being released", 60, async || {
+        Ok(stage.calls("release").pop())
+    })
+    .await?;
+    stage.maas.advance(std::time::Duration::from_secs(30));
+    let second = eventually("the other host is being deployed", 60, async || {
+        let good = stage.maas.machine_named("good").context("in the rack")?;
+        Ok((good.status_name == "Deploying").then_some(good))
+    })
+    .await?;
+    ensure!(
+        second.user_data == Some(crate::support::bootstrap_of("later")),
+        "{second:?}"
+    );
+    stage
+        .maas
+        .operator(&second.system_id, OperatorAct::FinishDeployment)?;
+    stage.provisioned("w").await?;
+    stage.delete("machines.cluster.x-k8s.io", "w")?;
+    eventually("it is being released", 60, async || {
+        Ok((stage.calls("release").len() == 2).then_some(()))
+    })
+    .await?;
+    stage.maas.advance(std::time::Duration::from_secs(60));
+    stage.strike().await
+}

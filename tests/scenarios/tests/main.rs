@@ -4,6 +4,8 @@
 //! controller process of its own, and fails if the controller was ever refused a right that the
 //! chart should have granted.
 
+// First in the alphabet, so that the longest story begins first.
+mod a_whole_cluster;
 mod bad_input;
 mod contract;
 mod crashes;
@@ -11,7 +13,7 @@ mod failures;
 mod policies;
 mod requirements;
 mod support;
-mod whole_cluster;
+mod takeover;
 
 use control_plane::ManagementPlane;
 

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use maas_sim::{MachineFaults, OperatorAct};
-use scenarios::{Machine, Stage, eventually};
+use scenarios::{Machine, Stage, StageOptions, eventually};
 
-use crate::support::{params, stage, story};
+use crate::support::{params, stage, stage_with, story};
 
 /// From now on the host takes two simulated minutes to erase its disks when it is released.
 fn erases(stage: &Stage<'_>, host: &str) -> Result<()> {
@@ -175,5 +175,59 @@ async fn r14_without_a_host_there_is_nothing_to_release() -> Result<()> {
     stage.delete("machines.cluster.x-k8s.io", "w")?;
     stage.gone("w").await?;
     ensure!(stage.calls("release").is_empty(), "{:?}", story(&stage));
+    stage.strike().await
+}
+
+/// R14: a machine may be deleted at any time: while it is deployed, and when that has failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r14_a_machine_can_be_deleted_before_it_is_ready() -> Result<()> {
+    let options = StageOptions {
+        speed: 1.0,
+        ..StageOptions::default()
+    };
+    let stage = stage_with("r14-early", options).await?;
+    stage.cluster("c", "", "")?;
+    for name in ["deploying", "failed"] {
+        stage.machine("c", &Machine::worker(name))?;
+        stage
+            .reason(name, "MachineDeployed", "MachineDeploying")
+            .await?;
+    }
+    let failed = stage.host("failed").await?.context("a host")?;
+    for name in ["deploying", "failed"] {
+        stage.delete("machines.cluster.x-k8s.io", name)?;
+    }
+    eventually("both are being deleted", 60, async || {
+        let list = [
+            stage.machines().get("deploying").await?,
+            stage.machines().get("failed").await?,
+        ];
+        Ok(list
+            .iter()
+            .all(|m| m.metadata.deletion_timestamp.is_some())
+            .then_some(()))
+    })
+    .await?;
+    if stage
+        .maas
+        .machine(&failed.system_id)
+        .is_some_and(|m| m.status_name == "Deploying")
+    {
+        let failure = OperatorAct::FailDeployment("no boot device".into());
+        stage.maas.operator(&failed.system_id, failure)?;
+    }
+    eventually("both releases have begun", 60, async || {
+        Ok((stage.calls("release").len() == 2).then_some(()))
+    })
+    .await?;
+    stage.maas.advance(std::time::Duration::from_secs(120));
+    for name in ["deploying", "failed"] {
+        stage.gone(name).await?;
+    }
+    ensure!(
+        stage.calls("allocate").len() == 2,
+        "no other host may be taken: {:?}",
+        story(&stage)
+    );
     stage.strike().await
 }

@@ -22,6 +22,38 @@ async fn r4_deploy_sends_the_bootstrap_data() -> Result<()> {
     stage.strike().await
 }
 
+/// R4: whatever bytes the Secret holds (cloud-init takes gzip as well), the same bytes arrive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r4_binary_bootstrap_data_arrives_unchanged() -> Result<()> {
+    use base64::Engine;
+    let stage = stage("r4-binary").await?;
+    stage.cluster("c", "", "")?;
+    let bytes: Vec<u8> = [0x1f, 0x8b, 0x08]
+        .into_iter()
+        .chain((0..40_000).map(|n| (n % 251) as u8))
+        .collect();
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    stage.apply(&format!(
+        "apiVersion: v1\nkind: Secret\ntype: cluster.x-k8s.io/secret\n\
+         metadata: {{name: w-bootstrap, labels: {{cluster.x-k8s.io/cluster-name: c}}}}\n\
+         data: {{value: '{data}'}}\n"
+    ))?;
+    stage.machine(
+        "c",
+        &Machine {
+            bootstrap: None,
+            ..Machine::worker("w")
+        },
+    )?;
+    let host = stage.provisioned("w").await?;
+    ensure!(
+        host.user_data == Some(data),
+        "{:?}",
+        host.user_data.map(|d| d.len())
+    );
+    stage.strike().await
+}
+
 /// R5: swap is off before the deployment begins, and stays so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_swap_is_turned_off_before_the_deployment() -> Result<()> {

@@ -151,3 +151,22 @@ async fn r11_a_settled_record_is_not_written_again() -> Result<()> {
     ensure!(stage.writes().is_empty(), "{:?}", stage.writes());
     stage.strike().await
 }
+
+/// R11: a control plane that is no longer Deployed leaves the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r11_a_control_plane_that_was_released_behind_our_back_leaves_the_record() -> Result<()> {
+    let stage = crate::support::stage("r11-released").await?;
+    stage.cluster("c", "", "")?;
+    for name in ["cp-1", "cp-2"] {
+        stage.machine("c", &Machine::control_plane(name))?;
+        stage.reason(name, "DNSAttached", "DNSAttached").await?;
+    }
+    let stays = stage.host("cp-2").await?.context("a host")?;
+    let goes = stage.host("cp-1").await?.context("a host")?;
+    stage.maas.operator(&goes.system_id, OperatorAct::Release)?;
+    eventually("the record holds the other one alone", 60, async || {
+        Ok((held_addresses(&stage) == stays.ip_addresses).then_some(()))
+    })
+    .await?;
+    stage.strike().await
+}
