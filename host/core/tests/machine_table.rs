@@ -163,7 +163,11 @@ impl Case {
     /// A control plane that may have been in the record waits one TTL before anything else.
     fn waits_for_resolvers(&self) -> bool {
         let held = !matches!(self.status, Status::Ready | Status::New);
-        self.deleting && !self.paused && self.control_plane && self.provisioned && held
+        let coming = matches!(
+            self.status,
+            Status::Allocated | Status::Deploying | Status::FailedDeployment
+        );
+        self.deleting && !self.paused && self.control_plane && held && (self.provisioned || !coming)
     }
 }
 

@@ -8,7 +8,7 @@ use super::failure::Trouble;
 use super::report::End;
 use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
 use crate::cluster::TTL;
-use crate::maas::{DnsResource, Machine, User};
+use crate::maas::{DnsResource, Machine, Status, User};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Stage;
 use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
@@ -104,8 +104,8 @@ impl Run<'_> {
             .unwrap_or(self.seen.now);
         let since = match (was_attached, detached_at) {
             (true, _) => self.seen.now,
-            // Never in the record: nobody has resolved it.
-            (false, None) if !self.provisioned() => return Ok(()),
+            // Never in the record: nobody has resolved it. A later state may have lost its status.
+            (false, None) if !self.provisioned() && never_deployed(machine) => return Ok(()),
             (false, at) => at.unwrap_or_default().max(looked_at),
         };
         let ttl = u64::from(record.ttl.unwrap_or(TTL));
@@ -257,4 +257,12 @@ impl Run<'_> {
             Err(error) => Err(self.patch_failed(&error)),
         }
     }
+}
+
+/// Still on its way to its first deployment.
+fn never_deployed(machine: &Machine) -> bool {
+    matches!(
+        machine.status,
+        Status::Allocated | Status::Deploying | Status::FailedDeployment
+    )
 }
