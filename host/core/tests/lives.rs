@@ -339,3 +339,20 @@ fn a_machine_that_is_to_run_from_memory_has_16_gib_at_least() {
     let host = &world.maas.hosts["bbb222"].shown;
     assert!(host.status == Status::Deploying && host.ephemeral);
 }
+
+/// MAAS took longer over a lost allocate than it ever should.
+#[test]
+fn a_second_holder_of_the_mark_that_turns_up_late_is_given_back() {
+    let mut world = World::with_machine(false);
+    world.reconcile(NAME);
+    let mark = world.maas.hosts["aaa111"].agent_name.clone();
+    let second = world.maas.host("bbb222");
+    second.agent_name = mark;
+    second.shown.status = Status::Allocated;
+    second.shown.owner = Some(world::US.into());
+    world.maas.time_passes();
+    world.now += 600;
+    world.reconcile(NAME);
+    assert_eq!(world.maas.hosts["bbb222"].shown.status, Status::Releasing);
+    assert_eq!(world.maas.hosts["aaa111"].shown.status, Status::Deployed);
+}
