@@ -22,12 +22,15 @@ struct Machines {
     turns: Turns,
 }
 
+/// Held by the machine of a cluster that may allocate.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
 /// One lock a cluster: machines of one cluster are allocated one after another.
 #[derive(Default)]
-struct Turns(Mutex<HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>>);
+struct Turns(Mutex<HashMap<(String, String), Turn>>);
 
 impl Turns {
-    fn of(&self, namespace: &str, cluster: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn of(&self, namespace: &str, cluster: &str) -> Turn {
         let mut turns = self.0.lock().unwrap_or_else(|e| e.into_inner());
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         turns.entry((namespace.to_owned(), cluster.to_owned())).or_default().clone()
