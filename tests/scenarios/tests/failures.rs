@@ -21,6 +21,7 @@ async fn remembered(stage: &Stage<'_>, machine: &str) -> Result<Vec<Value>> {
 fn slow_to_power_off(machines: &[&str], power_off: f64) -> Inventory {
     let mut inventory = rack(machines);
     inventory.timings.power_off = power_off;
+    inventory.timings.release_timeout = 2.0 * power_off;
     inventory
 }
 
@@ -33,7 +34,7 @@ async fn a_host_that_fails_to_deploy_is_replaced_by_another() -> Result<()> {
              deploy_error: 'Installation failed: the disk is dying'}",
             "{hostname: good, cores: 4, memory: 8192, zone: az1}",
         ],
-        200.0,
+        800.0,
     );
     let stage = stage_with(
         "fail-replace",
@@ -70,9 +71,9 @@ async fn a_host_that_fails_to_deploy_is_replaced_by_another() -> Result<()> {
         params(&allocations[1], "system_id") == [host.system_id.as_str()],
         "{allocations:?}"
     );
-    // 200 simulated seconds pass until the failed host is off.
+    // 800 simulated seconds pass until the failed host is off: several looks in real time.
     ensure!(
-        allocations[1].at - release[0].at >= 200.0,
+        allocations[1].at - release[0].at >= 800.0,
         "{:?}, {:?}",
         release,
         allocations
