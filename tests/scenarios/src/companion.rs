@@ -43,13 +43,8 @@ impl Companion {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
             runtime.block_on(look_out(&plane, &maas, spare, &flag));
         };
-        let thread = std::thread::Builder::new()
-            .name("companion".into())
-            .spawn(run)?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("companion".into()).spawn(run)?;
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Stops every workload cluster.

@@ -27,12 +27,7 @@ pub fn controller_binary() -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let this = std::env::current_exe()?;
-    let found = this
-        .ancestors()
-        .skip(1)
-        .take(3)
-        .map(|d| d.join("capmaas"))
-        .find(|p| p.is_file());
+    let found = this.ancestors().skip(1).take(3).map(|d| d.join("capmaas")).find(|p| p.is_file());
     found.context("no capmaas executable: run `make build`, or set CAPMAAS_BIN")
 }
 
@@ -95,13 +90,7 @@ impl Controller {
 
     /// Replaces a flag from the next start on.
     pub fn replace_flag(&self, before: &str, after: &str) {
-        for flag in self
-            .args
-            .lock()
-            .expect("no panic")
-            .iter_mut()
-            .filter(|f| *f == before)
-        {
+        for flag in self.args.lock().expect("no panic").iter_mut().filter(|f| *f == before) {
             after.clone_into(flag);
         }
     }
@@ -124,10 +113,7 @@ impl Controller {
             return Ok(());
         };
         if let Some(status) = child.try_wait()? {
-            bail!(
-                "the controller has ended ({status}):\n{}",
-                self.log_tail(15)
-            );
+            bail!("the controller has ended ({status}):\n{}", self.log_tail(15));
         }
         Ok(())
     }
@@ -153,21 +139,13 @@ impl Controller {
         let of_kubernetes = |l: &&str| {
             l.contains("is forbidden:") || l.contains("\"code\":403") || l.contains("code: 403")
         };
-        self.log()
-            .lines()
-            .filter(of_kubernetes)
-            .map(str::to_owned)
-            .collect()
+        self.log().lines().filter(of_kubernetes).map(str::to_owned).collect()
     }
 
     /// Lines that tell of a fault of its own: a panic, an event that the API server does not take.
     pub fn faults(&self) -> Vec<String> {
         let fault = |l: &&str| l.contains("panicked at") || l.contains("cannot publish an event");
-        self.log()
-            .lines()
-            .filter(fault)
-            .map(str::to_owned)
-            .collect()
+        self.log().lines().filter(fault).map(str::to_owned).collect()
     }
 
     /// Waits until it watches.
@@ -179,18 +157,12 @@ impl Controller {
             self.check()?;
             let begins = *self.begins.lock().expect("no panic");
             let log = self.log();
-            if log
-                .get(begins..)
-                .is_some_and(|new| new.contains("capmaas is watching"))
-            {
+            if log.get(begins..).is_some_and(|new| new.contains("capmaas is watching")) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        bail!(
-            "the controller does not watch after 20 s:\n{}",
-            self.log_tail(15)
-        )
+        bail!("the controller does not watch after 20 s:\n{}", self.log_tail(15))
     }
 }
 

@@ -27,10 +27,7 @@ impl Machine {
 
     /// A control plane that takes whatever there is.
     pub fn control_plane(name: &str) -> Self {
-        Self {
-            control_plane: true,
-            ..Self::worker(name)
-        }
+        Self { control_plane: true, ..Self::worker(name) }
     }
 
     /// With a field of the specification.

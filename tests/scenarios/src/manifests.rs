@@ -19,13 +19,7 @@ pub struct ClusterShape<'a> {
 
 /// The manifests a user applies. External etcd, because no etcd pods run on a simulated host.
 pub fn kubeadm_cluster(shape: &ClusterShape<'_>) -> String {
-    let ClusterShape {
-        name,
-        control_planes,
-        workers,
-        image,
-        ..
-    } = shape;
+    let ClusterShape { name, control_planes, workers, image, .. } = shape;
     let zones = shape.zones.join(", ");
     let (cp_cores, cp_memory) = shape.control_plane_size;
     let (worker_cores, worker_memory) = shape.worker_size;

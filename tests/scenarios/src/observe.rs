@@ -16,10 +16,7 @@ impl Stage<'_> {
     pub async fn condition(&self, machine: &str, kind: &str) -> Result<Option<Condition>> {
         let object = self.machines().get_opt(machine).await?;
         let conditions = object.and_then(|m| m.status).and_then(|s| s.conditions);
-        Ok(conditions
-            .unwrap_or_default()
-            .into_iter()
-            .find(|c| c.kind == kind))
+        Ok(conditions.unwrap_or_default().into_iter().find(|c| c.kind == kind))
     }
 
     /// Waits until a condition has a reason, and returns its message.
@@ -43,11 +40,8 @@ impl Stage<'_> {
     /// # Errors
     /// When it does not come to that.
     pub async fn provisioned(&self, machine: &str) -> Result<MachineView> {
-        self.reason(machine, "MachineDeployed", "MachineDeployed")
-            .await?;
-        self.host(machine)
-            .await?
-            .context("a provisioned machine has a host")
+        self.reason(machine, "MachineDeployed", "MachineDeployed").await?;
+        self.host(machine).await?.context("a provisioned machine has a host")
     }
 
     /// The host that a MaasMachine names, as MAAS shows it.
@@ -87,12 +81,7 @@ impl Stage<'_> {
     /// When it stays.
     pub async fn gone(&self, machine: &str) -> Result<()> {
         eventually(&format!("{machine} is gone"), 60, async || {
-            Ok(self
-                .machines()
-                .get_opt(machine)
-                .await?
-                .is_none()
-                .then_some(()))
+            Ok(self.machines().get_opt(machine).await?.is_none().then_some(()))
         })
         .await
         .with_context(|| self.story())
@@ -121,10 +110,7 @@ impl Stage<'_> {
     pub async fn cluster_condition(&self, cluster: &str, kind: &str) -> Result<Option<Condition>> {
         let object = self.clusters().get_opt(cluster).await?;
         let conditions = object.and_then(|c| c.status).and_then(|s| s.conditions);
-        Ok(conditions
-            .unwrap_or_default()
-            .into_iter()
-            .find(|c| c.kind == kind))
+        Ok(conditions.unwrap_or_default().into_iter().find(|c| c.kind == kind))
     }
 
     /// Waits until a condition of a MaasCluster has a reason, and returns its message.
@@ -145,28 +131,16 @@ impl Stage<'_> {
 
     /// Calls of one operation (`allocate`, `deploy`…) that reached MAAS, in order.
     pub fn calls(&self, op: &str) -> Vec<Call> {
-        self.maas
-            .calls()
-            .into_iter()
-            .filter(|c| c.op.as_deref() == Some(op))
-            .collect()
+        self.maas.calls().into_iter().filter(|c| c.op.as_deref() == Some(op)).collect()
     }
 
     /// Calls that would change something in MAAS, in order.
     pub fn writes(&self) -> Vec<Call> {
-        self.maas
-            .calls()
-            .into_iter()
-            .filter(|c| c.method != "GET")
-            .collect()
+        self.maas.calls().into_iter().filter(|c| c.method != "GET").collect()
     }
 
     /// Calls about DNS records, reads included.
     pub fn dns_calls(&self) -> Vec<Call> {
-        self.maas
-            .calls()
-            .into_iter()
-            .filter(|c| c.path.contains("dnsresources"))
-            .collect()
+        self.maas.calls().into_iter().filter(|c| c.path.contains("dnsresources")).collect()
     }
 }

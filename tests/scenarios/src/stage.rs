@@ -69,25 +69,12 @@ pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
 fn install(plane: &ManagementPlane) -> Result<PathBuf> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas");
     // The Deployment never runs here; the credentials in it are not those of any scenario.
-    let values = [
-        ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
-        ("maas.apiKey", "a:b:c"),
-    ];
+    let values = [("maas.endpoint", "http://maas.invalid:5240/MAAS"), ("maas.apiKey", "a:b:c")];
     plane.helm_install(&chart, "capmaas", SYSTEM, &values)?;
-    let kinds = [
-        "maasclusters",
-        "maasmachines",
-        "maasmachinetemplates",
-        "maasclustertemplates",
-    ];
+    let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
     for kind in kinds {
         let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");
-        plane.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            &name,
-        ])?;
+        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name])?;
     }
     let kubeconfig = plane.dir().join("capmaas-manager.kubeconfig");
     plane.service_account_kubeconfig(SYSTEM, "capmaas-manager", &kubeconfig)?;
@@ -107,11 +94,7 @@ impl<'a> Stage<'a> {
         let kubeconfig = install_chart(plane)?;
         plane.create_namespace(namespace)?;
         let clock = ClockMode::Speed(options.speed);
-        let maas_options = Options {
-            clock,
-            version: options.version,
-            ..Options::default()
-        };
+        let maas_options = Options { clock, version: options.version, ..Options::default() };
         let maas = Arc::new(Simulator::start(options.inventory, maas_options).await?);
         let folder = tempfile::tempdir()?;
         let key = options.key.map_or_else(|| maas.api_key(), |key| key(&maas));
@@ -130,24 +113,12 @@ impl<'a> Stage<'a> {
         .to_vec();
         args.extend(options.args);
         let log = folder.path().join("controller.log");
-        let controller = Controller::new(
-            controller_binary()?,
-            &kubeconfig,
-            &log,
-            (maas.url(), key),
-            args,
-        );
+        let controller =
+            Controller::new(controller_binary()?, &kubeconfig, &log, (maas.url(), key), args);
         controller.start()?;
         controller.watching().await?;
         let client = plane.client();
-        Ok(Stage {
-            plane,
-            namespace: namespace.to_owned(),
-            maas,
-            controller,
-            client,
-            folder,
-        })
+        Ok(Stage { plane, namespace: namespace.to_owned(), maas, controller, client, folder })
     }
 
     /// A folder that goes with the stage.
@@ -212,10 +183,7 @@ spec:
         }
         spec.retain(|e| {
             let field = e.split(':').next().unwrap_or_default();
-            !machine
-                .spec
-                .iter()
-                .any(|own| own.split(':').next() == Some(field))
+            !machine.spec.iter().any(|own| own.split(':').next() == Some(field))
         });
         spec.extend(machine.spec.clone());
         let spec = spec.join(", ");
@@ -296,9 +264,7 @@ data: {{value: '{value}'}}
             "--all",
             "--wait=false",
         ]);
-        machines
-            .delete_collection(&DeleteParams::default(), &ListParams::default())
-            .await?;
+        machines.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         eventually("nothing is held in MAAS", 90, async || {
             let left = machines.list(&ListParams::default()).await?.items;
             let clusters = self.clusters().list(&ListParams::default()).await?.items;
@@ -310,20 +276,12 @@ data: {{value: '{value}'}}
         let records = self.maas.dns_records();
         let left: Vec<&str> = records.iter().map(|r| r.fqdn.as_str()).collect();
         ensure!(left == names, "DNS records are left: {records:?}");
-        ensure!(
-            records.iter().all(|r| r.addresses.is_empty()),
-            "addresses are left: {records:?}"
-        );
+        ensure!(records.iter().all(|r| r.addresses.is_empty()), "addresses are left: {records:?}");
         let reserved = self.maas.reserved_addresses();
-        ensure!(
-            reserved.is_empty(),
-            "reserved addresses are left: {reserved:?}"
-        );
+        ensure!(reserved.is_empty(), "reserved addresses are left: {reserved:?}");
         self.check()?;
         let namespace = self.namespace.clone();
-        self.plane
-            .kubectl(&["delete", "namespace", &namespace, "--wait=false"])
-            .map(drop)
+        self.plane.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).map(drop)
     }
 
     /// The controller runs, was refused nothing, and shows no fault.
@@ -333,10 +291,7 @@ data: {{value: '{value}'}}
     pub fn check(&self) -> Result<()> {
         self.controller.check()?;
         let forbidden = self.controller.forbidden();
-        ensure!(
-            forbidden.is_empty(),
-            "the chart grants too little: {forbidden:#?}"
-        );
+        ensure!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
         let faults = self.controller.faults();
         ensure!(faults.is_empty(), "the controller has a fault: {faults:#?}");
         self.plane.check()

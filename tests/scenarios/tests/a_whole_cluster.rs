@@ -24,19 +24,14 @@ async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
     let plane = super::plane();
     let stage = Stage::set(plane, "whole-cluster", StageOptions::default()).await?;
     let workload = Workload::start(plane, "whole")?;
-    workload
-        .publish(&stage.client, &stage.namespace, SHAPE.name)
-        .await?;
+    workload.publish(&stage.client, &stage.namespace, SHAPE.name).await?;
     let follower = workload.follow(plane, Arc::clone(&stage.maas), &stage.namespace, SHAPE.name)?;
     stage.apply(&kubeadm_cluster(&SHAPE))?;
 
     running(&stage, 5, 240).await?;
     ensure!(stage.held().len() == 5, "{:?}", stage.held());
     let records = stage.maas.dns_records();
-    ensure!(
-        records.len() == 1 && records[0].ttl == Some(10),
-        "{records:?}"
-    );
+    ensure!(records.len() == 1 && records[0].ttl == Some(10), "{records:?}");
     ensure!(records[0].fqdn.starts_with("whole-") && records[0].fqdn.ends_with(".maas"));
     eventually("three addresses in the record", 30, async || {
         Ok((stage.maas.dns_records()[0].addresses.len() == 3).then_some(()))
@@ -47,32 +42,15 @@ async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
     ensure!(inits == 1 && boots.len() == 5, "{boots:?}");
     every_node_has_its_provider_id(&workload, 5).await?;
 
-    let scale = [
-        "-n",
-        &stage.namespace,
-        "scale",
-        &scalable(SHAPE.name),
-        "--replicas=3",
-    ];
+    let scale = ["-n", &stage.namespace, "scale", &scalable(SHAPE.name), "--replicas=3"];
     plane.kubectl(&scale)?;
     running(&stage, 6, 90).await?;
     let held: std::collections::BTreeSet<_> =
         stage.held().into_iter().map(|m| m.system_id).collect();
     ensure!(held.len() == 6, "{held:?}");
-    ensure!(
-        follower.violations().is_empty(),
-        "{:?}",
-        follower.violations()
-    );
+    ensure!(follower.violations().is_empty(), "{:?}", follower.violations());
 
-    plane.kubectl(&[
-        "-n",
-        &stage.namespace,
-        "delete",
-        "cluster",
-        "whole",
-        "--wait=false",
-    ])?;
+    plane.kubectl(&["-n", &stage.namespace, "delete", "cluster", "whole", "--wait=false"])?;
     eventually("all machines are gone", 180, async || {
         Ok(stage.machine_names().await?.is_empty().then_some(()))
     })
@@ -84,13 +62,7 @@ async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
 
 async fn running(stage: &Stage<'_>, wanted: usize, seconds: u64) -> Result<()> {
     eventually(&format!("{wanted} machines run"), seconds, async || {
-        let args = [
-            "-n",
-            &stage.namespace,
-            "get",
-            "machines.cluster.x-k8s.io",
-            "-o",
-        ];
+        let args = ["-n", &stage.namespace, "get", "machines.cluster.x-k8s.io", "-o"];
         let path = "jsonpath={range .items[*]}{.status.phase}{\"\\n\"}{end}";
         let phases = stage.plane.kubectl(&[&args[..], &[path]].concat())?;
         Ok((phases.lines().filter(|p| *p == "Running").count() == wanted).then_some(()))
@@ -104,11 +76,7 @@ async fn every_node_has_its_provider_id(workload: &Workload, count: usize) -> Re
     ensure!(list.len() == count);
     for node in &list {
         let id = node.spec.as_ref().and_then(|s| s.provider_id.as_deref());
-        ensure!(
-            id.is_some_and(|id| id.starts_with("maas:///")),
-            "{}: {id:?}",
-            node.name_any()
-        );
+        ensure!(id.is_some_and(|id| id.starts_with("maas:///")), "{}: {id:?}", node.name_any());
     }
     Ok(())
 }

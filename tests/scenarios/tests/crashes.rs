@@ -15,14 +15,8 @@ async fn restart(stage: &Stage<'_>) -> Result<()> {
 async fn one_machine_came_of_it(stage: &Stage<'_>, machine: &str) -> Result<()> {
     let host = stage.provisioned(machine).await?;
     let held = stage.held();
-    ensure!(
-        held.len() == 1 && held[0].system_id == host.system_id,
-        "{held:?}"
-    );
-    ensure!(
-        host.deploys == 1 && host.user_data == Some(bootstrap_of(machine)),
-        "{host:?}"
-    );
+    ensure!(held.len() == 1 && held[0].system_id == host.system_id, "{held:?}");
+    ensure!(host.deploys == 1 && host.user_data == Some(bootstrap_of(machine)), "{host:?}");
     Ok(())
 }
 
@@ -31,22 +25,13 @@ async fn one_machine_came_of_it(stage: &Stage<'_>, machine: &str) -> Result<()> 
 async fn it_dies_between_allocate_and_writing_down_the_machine() -> Result<()> {
     let stage = stage("crash-allocate").await?;
     let late = FaultAction::DelayReply { ms: 60_000 };
-    stage
-        .maas
-        .add_fault(CallFault::on_op("allocate", late).times(1));
+    stage.maas.add_fault(CallFault::on_op("allocate", late).times(1));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    eventually("MAAS has given a machine", 60, async || {
-        Ok(stage.held().pop())
-    })
-    .await?;
+    eventually("MAAS has given a machine", 60, async || Ok(stage.held().pop())).await?;
     stage.controller.kill();
     let object = stage.machines().get("w").await?;
-    ensure!(
-        object.spec.provider_id.is_none(),
-        "the scenario came too late: {:?}",
-        object.spec
-    );
+    ensure!(object.spec.provider_id.is_none(), "the scenario came too late: {:?}", object.spec);
     restart(&stage).await?;
     one_machine_came_of_it(&stage, "w").await?;
     ensure!(stage.calls("allocate").len() == 1, "{:?}", story(&stage));
@@ -58,15 +43,10 @@ async fn it_dies_between_allocate_and_writing_down_the_machine() -> Result<()> {
 async fn a_machine_that_was_never_written_down_is_released_all_the_same() -> Result<()> {
     let stage = stage("crash-orphan").await?;
     let late = FaultAction::DelayReply { ms: 60_000 };
-    stage
-        .maas
-        .add_fault(CallFault::on_op("allocate", late).times(1));
+    stage.maas.add_fault(CallFault::on_op("allocate", late).times(1));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    eventually("MAAS has given a machine", 60, async || {
-        Ok(stage.held().pop())
-    })
-    .await?;
+    eventually("MAAS has given a machine", 60, async || Ok(stage.held().pop())).await?;
     stage.controller.kill();
     stage.delete("machines.cluster.x-k8s.io", "w")?;
     eventually("Cluster API deletes the MaasMachine", 60, async || {
@@ -75,23 +55,15 @@ async fn a_machine_that_was_never_written_down_is_released_all_the_same() -> Res
     .await?;
     restart(&stage).await?;
     stage.gone("w").await?;
-    eventually("the machine is free", 30, async || {
-        Ok(stage.held().is_empty().then_some(()))
-    })
-    .await?;
+    eventually("the machine is free", 30, async || Ok(stage.held().is_empty().then_some(())))
+        .await?;
     stage.strike().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_dies_while_maas_deploys() -> Result<()> {
-    let stage = stage_with(
-        "crash-deploy",
-        StageOptions {
-            speed: 30.0,
-            ..Default::default()
-        },
-    )
-    .await?;
+    let stage =
+        stage_with("crash-deploy", StageOptions { speed: 30.0, ..Default::default() }).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     eventually("the deployment runs", 60, async || {
@@ -111,18 +83,10 @@ async fn it_dies_while_maas_releases() -> Result<()> {
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     let host = stage.provisioned("w").await?;
-    let erases = MachineFaults {
-        erase_on_release: true,
-        ..Default::default()
-    };
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::Faults(erases))?;
+    let erases = MachineFaults { erase_on_release: true, ..Default::default() };
+    stage.maas.operator(&host.system_id, OperatorAct::Faults(erases))?;
     stage.delete("machines.cluster.x-k8s.io", "w")?;
-    eventually("the release runs", 60, async || {
-        Ok(stage.calls("release").pop())
-    })
-    .await?;
+    eventually("the release runs", 60, async || Ok(stage.calls("release").pop())).await?;
     stage.controller.kill();
     ensure!(stage.machines().get_opt("w").await?.is_some());
     eventually("MAAS is done while nobody looks", 60, async || {
@@ -132,11 +96,7 @@ async fn it_dies_while_maas_releases() -> Result<()> {
     restart(&stage).await?;
     stage.gone("w").await?;
     let after = stage.maas.machine(&host.system_id).context("it exists")?;
-    ensure!(
-        after.releases == 1 && stage.calls("release").len() == 1,
-        "{:?}",
-        story(&stage)
-    );
+    ensure!(after.releases == 1 && stage.calls("release").len() == 1, "{:?}", story(&stage));
     stage.strike().await
 }
 
@@ -154,10 +114,7 @@ async fn a_restart_touches_nothing() -> Result<()> {
     restart(&stage).await?;
     eventually("record and machine are looked at twice", 60, async || {
         let calls = stage.maas.calls();
-        let machine = calls
-            .iter()
-            .filter(|c| c.path.contains(&host.system_id))
-            .count();
+        let machine = calls.iter().filter(|c| c.path.contains(&host.system_id)).count();
         Ok((machine >= 2 && stage.dns_calls().len() >= 2).then_some(()))
     })
     .await?;
@@ -173,28 +130,16 @@ async fn an_answer_that_is_lost_costs_no_machine() -> Result<()> {
     for op in ["allocate", "set_workload_annotations", "deploy", "release"] {
         stage.maas.add_fault(CallFault::on_op(op, lost()).times(1));
     }
-    stage
-        .maas
-        .add_fault(CallFault::on("PUT", "/machines/", lost()).times(1));
-    stage
-        .maas
-        .add_fault(CallFault::on("POST", "/dnsresources/", lost()).times(1));
-    stage
-        .maas
-        .add_fault(CallFault::on("PUT", "/dnsresources/", lost()).times(1));
-    stage
-        .maas
-        .add_fault(CallFault::on("DELETE", "/dnsresources/", lost()).times(1));
+    stage.maas.add_fault(CallFault::on("PUT", "/machines/", lost()).times(1));
+    stage.maas.add_fault(CallFault::on("POST", "/dnsresources/", lost()).times(1));
+    stage.maas.add_fault(CallFault::on("PUT", "/dnsresources/", lost()).times(1));
+    stage.maas.add_fault(CallFault::on("DELETE", "/dnsresources/", lost()).times(1));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::control_plane("cp"))?;
     stage.reason("cp", "DNSAttached", "DNSAttached").await?;
     one_machine_came_of_it(&stage, "cp").await?;
     ensure!(stage.calls("allocate").len() == 1, "{:?}", story(&stage));
-    ensure!(
-        stage.maas.dns_records().len() == 1,
-        "{:?}",
-        stage.maas.dns_records()
-    );
+    ensure!(stage.maas.dns_records().len() == 1, "{:?}", stage.maas.dns_records());
     let dropped = stage.writes().iter().filter(|c| c.reply_dropped).count();
     ensure!(dropped == 6, "{dropped}: {:?}", story(&stage));
     stage.strike().await
@@ -205,14 +150,10 @@ async fn an_answer_that_is_lost_costs_no_machine() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_never_arrived_is_repeated() -> Result<()> {
     let stage = stage("crash-lost-call").await?;
-    stage
-        .maas
-        .add_fault(CallFault::on_op("allocate", FaultAction::CloseBefore).times(1));
+    stage.maas.add_fault(CallFault::on_op("allocate", FaultAction::CloseBefore).times(1));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "AllocationUnanswered")
-        .await?;
+    let message = stage.reason("w", "MachineDeployed", "AllocationUnanswered").await?;
     ensure!(message.contains("unanswered"), "{message}");
     one_machine_came_of_it(&stage, "w").await?;
     let marks: Vec<_> = stage
@@ -234,17 +175,8 @@ async fn a_machine_that_was_given_too_late_goes_back() -> Result<()> {
         Ok(stage.held().pop().filter(|m| m.status_name == "Deploying"))
     })
     .await?;
-    let mark = stage
-        .machines()
-        .get("w")
-        .await?
-        .metadata
-        .annotations
-        .context("annotations")?;
-    let free = stage
-        .maas
-        .machine_named("az2-large-1")
-        .context("in the rack")?;
+    let mark = stage.machines().get("w").await?.metadata.annotations.context("annotations")?;
+    let free = stage.maas.machine_named("az2-large-1").context("in the rack")?;
     let late = [
         OperatorAct::Owner(Some("admin".into())),
         OperatorAct::AgentName(mark["capmaas.io/mark"].clone()),
@@ -258,15 +190,9 @@ async fn a_machine_that_was_given_too_late_goes_back() -> Result<()> {
         Ok((stage.held().len() == 1).then_some(()))
     })
     .await?;
-    ensure!(
-        kept.system_id != free.system_id && kept.deploys == 1,
-        "{kept:?}"
-    );
+    ensure!(kept.system_id != free.system_id && kept.deploys == 1, "{kept:?}");
     let events = stage.events("w").await?;
-    ensure!(
-        events.iter().any(|(r, _)| r == "SurplusMachineReleased"),
-        "{events:?}"
-    );
+    ensure!(events.iter().any(|(r, _)| r == "SurplusMachineReleased"), "{events:?}");
     stage.strike().await
 }
 
@@ -280,9 +206,7 @@ async fn a_proxy_that_gives_up_costs_no_machine() -> Result<()> {
         body: "<html><h1>504 Gateway Time-out</h1></html>".into(),
     };
     for op in ["allocate", "deploy", "release"] {
-        stage
-            .maas
-            .add_fault(CallFault::on_op(op, gateway()).times(1));
+        stage.maas.add_fault(CallFault::on_op(op, gateway()).times(1));
     }
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
@@ -304,17 +228,12 @@ async fn a_busy_maas_is_asked_again() -> Result<()> {
     for op in ["allocate", "set_workload_annotations", "deploy", "release"] {
         stage.maas.add_fault(CallFault::on_op(op, busy()).times(2));
     }
-    stage
-        .maas
-        .add_fault(CallFault::on("PUT", "/machines/", busy()).times(2));
+    stage.maas.add_fault(CallFault::on("PUT", "/machines/", busy()).times(2));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     one_machine_came_of_it(&stage, "w").await?;
     let object = stage.machines().get("w").await?;
     let annotations = object.metadata.annotations.unwrap_or_default();
-    ensure!(
-        !annotations.contains_key("capmaas.io/failed-hosts"),
-        "{annotations:?}"
-    );
+    ensure!(!annotations.contains_key("capmaas.io/failed-hosts"), "{annotations:?}");
     stage.strike().await
 }

@@ -19,14 +19,7 @@ pub(crate) async fn stage_with(namespace: &str, options: StageOptions) -> Result
 /// A stage with a rack of its own.
 pub(crate) async fn stage_on(namespace: &str, machines: &[&str]) -> Result<Stage<'static>> {
     let inventory = rack(machines);
-    stage_with(
-        namespace,
-        StageOptions {
-            inventory,
-            ..StageOptions::default()
-        },
-    )
-    .await
+    stage_with(namespace, StageOptions { inventory, ..StageOptions::default() }).await
 }
 
 /// A rack of three zones and a pool, with these machines (YAML flow mappings).
@@ -51,15 +44,8 @@ pub(crate) fn params<'a>(call: &'a Call, name: &str) -> Vec<&'a str> {
 
 /// What a write is called in a story: its operation, else method and kind of object.
 pub(crate) fn word(call: &Call) -> String {
-    let kind = call
-        .path
-        .trim_start_matches('/')
-        .split('/')
-        .next()
-        .unwrap_or_default();
-    call.op
-        .clone()
-        .unwrap_or_else(|| format!("{} {kind}", call.method))
+    let kind = call.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    call.op.clone().unwrap_or_else(|| format!("{} {kind}", call.method))
 }
 
 /// The words of the writes that MAAS has seen, in order.

@@ -17,56 +17,32 @@ fn inherited(stage: &Stage<'_>, name: &str, hostname: &str) -> Result<(Machine, 
     let host = stage.maas.machine_named(hostname).context("in the rack")?;
     let id = format!("providerID: 'maas:///{}/{}'", host.zone, host.system_id);
     let system_id = format!("systemID: {}", host.system_id);
-    Ok((
-        Machine::control_plane(name).with(&id).with(&system_id),
-        host,
-    ))
+    Ok((Machine::control_plane(name).with(&id).with(&system_id), host))
 }
 
 /// It is recognised, marked as ours and otherwise left as it is; another one is never taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_of_the_go_provider_is_taken_over_untouched() -> Result<()> {
     let stage = stage_on("takeover", RACK).await?;
-    stage.cluster(
-        "c",
-        "",
-        ", controlPlaneEndpoint: {host: old-a1b2c3.maas, port: 6443}",
-    )?;
+    stage.cluster("c", "", ", controlPlaneEndpoint: {host: old-a1b2c3.maas, port: 6443}")?;
     let (machine, before) = inherited(&stage, "cp", "old-1")?;
     stage.machine("c", &machine)?;
     let host = stage.provisioned("cp").await?;
     stage.reason("cp", "DNSAttached", "DNSAttached").await?;
-    ensure!(
-        host.system_id == before.system_id && host.deploys == before.deploys,
-        "{host:?}"
-    );
-    ensure!(
-        host.power_state == "on" && host.status_name == "Deployed",
-        "{host:?}"
-    );
-    ensure!(
-        host.workload_annotations["capmaas-machine"] == "cp",
-        "{host:?}"
-    );
+    ensure!(host.system_id == before.system_id && host.deploys == before.deploys, "{host:?}");
+    ensure!(host.power_state == "on" && host.status_name == "Deployed", "{host:?}");
+    ensure!(host.workload_annotations["capmaas-machine"] == "cp", "{host:?}");
     let machines = |w: &String| !w.contains("dnsresources");
     let touched: Vec<String> = story(&stage).into_iter().filter(machines).collect();
     ensure!(touched == ["set_workload_annotations"], "{touched:?}");
 
     let other = stage.maas.machine_named("old-2").context("in the rack")?;
-    ensure!(
-        other.workload_annotations.is_empty(),
-        "nobody named this one: {other:?}"
-    );
+    ensure!(other.workload_annotations.is_empty(), "nobody named this one: {other:?}");
     stage.delete("machines.cluster.x-k8s.io", "cp")?;
     stage.gone("cp").await?;
     let released = stage.calls("release");
-    ensure!(
-        released.len() == 1 && released[0].path.contains(&before.system_id),
-        "{released:?}"
-    );
+    ensure!(released.len() == 1 && released[0].path.contains(&before.system_id), "{released:?}");
     // The other one belongs to nobody's object and stays: it is not ours to release.
-    stage
-        .maas
-        .operator(&other.system_id, maas_sim::OperatorAct::Owner(None))?;
+    stage.maas.operator(&other.system_id, maas_sim::OperatorAct::Owner(None))?;
     stage.strike_leaving(&["old-a1b2c3.maas"]).await
 }

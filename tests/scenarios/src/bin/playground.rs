@@ -38,14 +38,10 @@ async fn main() -> ExitCode {
 
 async fn play(flags: Flags) -> Result<()> {
     let inventory = scenarios::inventory(flags.inventory.as_deref())?;
-    let folder = tempfile::Builder::new()
-        .prefix("capmaas-playground-")
-        .tempdir()?;
+    let folder = tempfile::Builder::new().prefix("capmaas-playground-").tempdir()?;
     eprintln!("starting the control plane …");
-    let plane = Arc::new(ManagementPlane::start(
-        &folder.path().join("plane"),
-        PlaneOptions::default(),
-    )?);
+    let plane =
+        Arc::new(ManagementPlane::start(&folder.path().join("plane"), PlaneOptions::default())?);
     let account = install_chart(&plane)?;
     let maas = start_maas(inventory, flags.speed).await?;
     let log = folder.path().join("controller.log");
@@ -78,16 +74,11 @@ async fn play(flags: Flags) -> Result<()> {
     companion.stop();
     controller.kill();
     plane.shutdown();
-    folder
-        .close()
-        .context("the folder of this run could not be removed")
+    folder.close().context("the folder of this run could not be removed")
 }
 
 async fn start_maas(inventory: Inventory, speed: f64) -> Result<Arc<Simulator>> {
-    let options = Options {
-        clock: ClockMode::Speed(speed),
-        ..Options::default()
-    };
+    let options = Options { clock: ClockMode::Speed(speed), ..Options::default() };
     Ok(Arc::new(Simulator::start(inventory, options).await?))
 }
 

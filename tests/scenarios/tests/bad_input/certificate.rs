@@ -32,9 +32,7 @@ async fn tls_in_front_of(behind: SocketAddr) -> Result<(SocketAddr, String)> {
             tokio::spawn(async move {
                 let mut outside = acceptor.accept(socket).await.ok()?;
                 let mut inside = TcpStream::connect(behind).await.ok()?;
-                tokio::io::copy_bidirectional(&mut outside, &mut inside)
-                    .await
-                    .ok()
+                tokio::io::copy_bidirectional(&mut outside, &mut inside).await.ok()
             });
         }
     });
@@ -52,26 +50,17 @@ async fn an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<()> {
     stage.controller.start()?;
     stage.controller.watching().await?;
     stage.cluster("c", "", "")?;
-    let message = stage
-        .cluster_reason("c", "MaasAvailable", "MaasCertificateUntrusted")
-        .await?;
+    let message = stage.cluster_reason("c", "MaasAvailable", "MaasCertificateUntrusted").await?;
     ensure!(message.contains("give its CA to capmaas"), "{message}");
-    ensure!(
-        stage.maas.calls().is_empty(),
-        "the key went to an unknown server"
-    );
+    ensure!(stage.maas.calls().is_empty(), "the key went to an unknown server");
 
     let ca = stage.folder().join("ca.pem");
     std::fs::write(&ca, pem)?;
     stage.controller.kill();
-    stage
-        .controller
-        .use_flag(&format!("--maas-ca-file={}", ca.display()));
+    stage.controller.use_flag(&format!("--maas-ca-file={}", ca.display()));
     stage.controller.start()?;
     stage.controller.watching().await?;
-    stage
-        .cluster_reason("c", "MaasAvailable", "MaasAvailable")
-        .await?;
+    stage.cluster_reason("c", "MaasAvailable", "MaasAvailable").await?;
     stage.machine("c", &Machine::worker("w"))?;
     stage.provisioned("w").await?;
     stage.strike().await

@@ -15,18 +15,9 @@ async fn a_locked_machine_is_released_once_it_is_unlocked() -> Result<()> {
     stage.maas.operator(&host.system_id, OperatorAct::Lock)?;
     stage.maas.clear_calls();
     stage.delete("machines.cluster.x-k8s.io", "w")?;
-    let message = stage
-        .reason("w", "MachineDeployed", "MachineLocked")
-        .await?;
-    ensure!(
-        message.contains(&host.hostname) && message.contains("unlock it there"),
-        "{message}"
-    );
-    ensure!(
-        stage.writes().is_empty() && stage.held().len() == 1,
-        "{:?}",
-        story(&stage)
-    );
+    let message = stage.reason("w", "MachineDeployed", "MachineLocked").await?;
+    ensure!(message.contains(&host.hostname) && message.contains("unlock it there"), "{message}");
+    ensure!(stage.writes().is_empty() && stage.held().len() == 1, "{:?}", story(&stage));
     stage.maas.operator(&host.system_id, OperatorAct::Unlock)?;
     stage.gone("w").await?;
     stage.strike().await
@@ -36,26 +27,15 @@ async fn a_locked_machine_is_released_once_it_is_unlocked() -> Result<()> {
 async fn a_machine_of_somebody_else_is_left_alone() -> Result<()> {
     let stage = stage("bad-foreign").await?;
     stage.cluster("c", "", "")?;
-    let before = stage
-        .maas
-        .machine_named("az1-taken-1")
-        .context("in the rack")?;
+    let before = stage.maas.machine_named("az1-taken-1").context("in the rack")?;
     let id = format!("providerID: 'maas:///az1/{}'", before.system_id);
     stage.machine("c", &Machine::worker("w").with(&id))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "MachineNotOwned")
-        .await?;
-    ensure!(
-        message.contains("\"somebody-else\"") && message.contains("left alone"),
-        "{message}"
-    );
+    let message = stage.reason("w", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(message.contains("\"somebody-else\"") && message.contains("left alone"), "{message}");
     stage.delete("machines.cluster.x-k8s.io", "w")?;
     stage.gone("w").await?;
-    let touched: Vec<_> = stage
-        .writes()
-        .into_iter()
-        .filter(|c| c.path.contains(&before.system_id))
-        .collect();
+    let touched: Vec<_> =
+        stage.writes().into_iter().filter(|c| c.path.contains(&before.system_id)).collect();
     ensure!(touched.is_empty(), "{touched:?}");
     ensure!(stage.maas.machine(&before.system_id) == Some(before));
     stage.strike().await
@@ -69,17 +49,12 @@ async fn a_machine_of_another_object_is_left_to_it() -> Result<()> {
     let host = stage.provisioned("owner").await?;
     let id = format!("providerID: 'maas:///{}/{}'", host.zone, host.system_id);
     stage.machine("c", &Machine::worker("thief").with(&id))?;
-    let message = stage
-        .reason("thief", "MachineDeployed", "MachineNotOwned")
-        .await?;
+    let message = stage.reason("thief", "MachineDeployed", "MachineNotOwned").await?;
     ensure!(message.contains("bad-claimed/owner"), "{message}");
     stage.delete("machines.cluster.x-k8s.io", "thief")?;
     stage.gone("thief").await?;
     let after = stage.provisioned("owner").await?;
-    ensure!(
-        after.releases == host.releases && after.owner == host.owner,
-        "{after:?}"
-    );
+    ensure!(after.releases == host.releases && after.owner == host.owner, "{after:?}");
     ensure!(stage.calls("release").is_empty(), "{:?}", story(&stage));
     stage.strike().await
 }
@@ -92,24 +67,11 @@ async fn a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()>
     stage.machine("c", &Machine::worker("w"))?;
     let host = stage.provisioned("w").await?;
     stage.maas.clear_calls();
-    stage.maas.operator(
-        &host.system_id,
-        OperatorAct::Owner(Some("somebody-else".into())),
-    )?;
-    let message = stage
-        .reason("w", "MachineDeployed", "MachineNotOwned")
-        .await?;
+    stage.maas.operator(&host.system_id, OperatorAct::Owner(Some("somebody-else".into())))?;
+    let message = stage.reason("w", "MachineDeployed", "MachineNotOwned").await?;
     ensure!(message.contains("somebody-else"), "{message}");
-    let status = stage
-        .machines()
-        .get("w")
-        .await?
-        .status
-        .context("a status")?;
-    ensure!(
-        !status.ready && status.failure_reason.is_some(),
-        "{status:?}"
-    );
+    let status = stage.machines().get("w").await?.status.context("a status")?;
+    ensure!(!status.ready && status.failure_reason.is_some(), "{status:?}");
     stage.delete("machines.cluster.x-k8s.io", "w")?;
     stage.gone("w").await?;
     ensure!(stage.writes().is_empty(), "{:?}", story(&stage));

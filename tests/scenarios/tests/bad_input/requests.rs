@@ -15,15 +15,8 @@ const RACK: &[&str] = &[
 async fn hurried(namespace: &str) -> Result<Stage<'static>> {
     let folder = impatient()?;
     let (inventory, args) = (rack(RACK), folder.flags());
-    let stage = stage_with(
-        namespace,
-        StageOptions {
-            inventory,
-            args,
-            ..Default::default()
-        },
-    )
-    .await?;
+    let stage =
+        stage_with(namespace, StageOptions { inventory, args, ..Default::default() }).await?;
     stage.cluster("c", "", "")?;
     Ok(stage)
 }
@@ -35,38 +28,19 @@ fn machine(line: &str) -> MachineSpec {
 /// The message, once MAAS has refused; no machine may have been taken.
 async fn refused(stage: &Stage<'_>, wanted: &Machine, reason: &str) -> Result<String> {
     stage.machine("c", wanted)?;
-    let message = stage
-        .reason(&wanted.name, "MachineDeployed", reason)
-        .await?;
-    ensure!(
-        stage.held().is_empty(),
-        "a machine was taken: {:?}",
-        stage.held()
-    );
+    let message = stage.reason(&wanted.name, "MachineDeployed", reason).await?;
+    ensure!(stage.held().is_empty(), "a machine was taken: {:?}", stage.held());
     let object = stage.machines().get(&wanted.name).await?;
     ensure!(object.spec.provider_id.is_none(), "{:?}", object.spec);
     let events = stage.events(&wanted.name).await?;
-    ensure!(
-        events.iter().any(|(_, note)| *note == message),
-        "no event says so: {events:?}"
-    );
+    ensure!(events.iter().any(|(_, note)| *note == message), "no event says so: {events:?}");
     Ok(message)
 }
 
 fn correct(stage: &Stage<'_>, machine: &str, spec: &str) -> Result<()> {
     let patch = format!("{{\"spec\": {spec}}}");
-    let args = [
-        "patch",
-        "maasmachine",
-        machine,
-        "--type=merge",
-        "-p",
-        &patch,
-    ];
-    stage
-        .plane
-        .kubectl(&[&["-n", &stage.namespace][..], &args].concat())
-        .map(drop)
+    let args = ["patch", "maasmachine", machine, "--type=merge", "-p", &patch];
+    stage.plane.kubectl(&[&["-n", &stage.namespace][..], &args].concat()).map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,10 +48,7 @@ async fn an_unknown_zone_is_named_with_those_that_exist() -> Result<()> {
     let stage = hurried("bad-zone").await?;
     let wanted = Machine::worker("w").with("failureDomain: az9");
     let message = refused(&stage, &wanted, "AllocationInvalid").await?;
-    ensure!(
-        message.contains("az9") && message.contains("az1, az2"),
-        "{message}"
-    );
+    ensure!(message.contains("az9") && message.contains("az1, az2"), "{message}");
     correct(&stage, "w", r#"{"failureDomain": "az2"}"#)?;
     ensure!(stage.provisioned("w").await?.hostname == "two");
     stage.strike().await
@@ -88,10 +59,7 @@ async fn an_unknown_pool_is_named_with_those_that_exist() -> Result<()> {
     let stage = hurried("bad-pool").await?;
     let wanted = Machine::worker("w").with("resourcePool: gold");
     let message = refused(&stage, &wanted, "AllocationInvalid").await?;
-    ensure!(
-        message.contains("gold") && message.contains("default, workers"),
-        "{message}"
-    );
+    ensure!(message.contains("gold") && message.contains("default, workers"), "{message}");
     correct(&stage, "w", r#"{"resourcePool": "workers"}"#)?;
     ensure!(stage.provisioned("w").await?.hostname == "two");
     stage.strike().await
@@ -102,10 +70,7 @@ async fn an_unknown_tag_is_named_with_those_that_exist() -> Result<()> {
     let stage = hurried("bad-tag").await?;
     let wanted = Machine::worker("w").with("tags: [ssd, quantum]");
     let message = refused(&stage, &wanted, "AllocationInvalid").await?;
-    ensure!(
-        message.contains("quantum") && message.contains("MAAS has tags ssd"),
-        "{message}"
-    );
+    ensure!(message.contains("quantum") && message.contains("MAAS has tags ssd"), "{message}");
     let line = "{hostname: three, cores: 4, memory: 8192, zone: az1, tags: [ssd, quantum]}";
     stage.maas.add_machine(machine(line));
     ensure!(stage.provisioned("w").await?.hostname == "three");
@@ -117,10 +82,7 @@ async fn a_machine_that_does_not_exist_is_waited_for() -> Result<()> {
     let stage = hurried("bad-size").await?;
     let wanted = Machine::worker("w").with("minCPU: 64");
     let message = refused(&stage, &wanted, "NoMachineFound").await?;
-    ensure!(
-        message.contains("add one, free one, or ask for less"),
-        "{message}"
-    );
+    ensure!(message.contains("add one, free one, or ask for less"), "{message}");
     let line = "{hostname: big, cores: 64, memory: 65536, zone: az1}";
     stage.maas.add_machine(machine(line));
     ensure!(stage.provisioned("w").await?.hostname == "big");
@@ -135,9 +97,7 @@ async fn when_all_machines_are_taken_the_next_one_waits_for_a_free_one() -> Resu
         stage.provisioned(name).await?;
     }
     stage.machine("c", &Machine::worker("third"))?;
-    let message = stage
-        .reason("third", "MachineDeployed", "NoMachineFound")
-        .await?;
+    let message = stage.reason("third", "MachineDeployed", "NoMachineFound").await?;
     ensure!(message.contains("no free machine"), "{message}");
     ensure!(stage.held().len() == 2, "{:?}", stage.held());
     let freed = stage.provisioned("first").await?;
@@ -153,29 +113,13 @@ async fn an_image_that_maas_does_not_have_is_named_with_those_it_has() -> Result
     stage.cluster("c", "", "")?;
     let wanted = Machine::worker("w").with("image: custom/u-9999");
     let message = refused(&stage, &wanted, "ImageNotFound").await?;
-    ensure!(
-        message.contains("custom/u-9999") && message.contains("ubuntu/noble"),
-        "{message}"
-    );
-    ensure!(
-        message.contains("import it or correct spec.image"),
-        "{message}"
-    );
-    ensure!(
-        stage.calls("allocate").is_empty(),
-        "no call is needed to know that"
-    );
+    ensure!(message.contains("custom/u-9999") && message.contains("ubuntu/noble"), "{message}");
+    ensure!(message.contains("import it or correct spec.image"), "{message}");
+    ensure!(stage.calls("allocate").is_empty(), "no call is needed to know that");
     let (name, architectures) = ("custom/u-9999".to_owned(), vec!["amd64".to_owned()]);
-    stage.maas.add_image(Image {
-        name,
-        architectures,
-        filetype: "root-tgz".into(),
-    });
+    stage.maas.add_image(Image { name, architectures, filetype: "root-tgz".into() });
     // The list of images is read again within a minute.
-    eventually("the machine is taken", 100, async || {
-        Ok(stage.calls("allocate").pop())
-    })
-    .await?;
+    eventually("the machine is taken", 100, async || Ok(stage.calls("allocate").pop())).await?;
     stage.provisioned("w").await?;
     stage.strike().await
 }
@@ -184,24 +128,12 @@ async fn an_image_that_maas_does_not_have_is_named_with_those_it_has() -> Result
 async fn without_bootstrap_data_no_machine_is_taken() -> Result<()> {
     let stage = stage("bad-bootstrap").await?;
     stage.cluster("c", "", "")?;
-    let missing = Machine {
-        bootstrap: None,
-        ..Machine::worker("missing")
-    };
+    let missing = Machine { bootstrap: None, ..Machine::worker("missing") };
     let message = refused(&stage, &missing, "WaitingForBootstrapData").await?;
-    ensure!(
-        message.contains("\"missing-bootstrap\" does not exist"),
-        "{message}"
-    );
-    let empty = Machine {
-        bootstrap: Some(String::new()),
-        ..Machine::worker("empty")
-    };
+    ensure!(message.contains("\"missing-bootstrap\" does not exist"), "{message}");
+    let empty = Machine { bootstrap: Some(String::new()), ..Machine::worker("empty") };
     let message = refused(&stage, &empty, "WaitingForBootstrapData").await?;
-    ensure!(
-        message.contains("\"empty-bootstrap\" has no data under key \"value\""),
-        "{message}"
-    );
+    ensure!(message.contains("\"empty-bootstrap\" has no data under key \"value\""), "{message}");
     ensure!(stage.calls("allocate").is_empty());
     for name in ["missing", "empty"] {
         stage.bootstrap_secret("c", name, "#cloud-config\n")?;
@@ -214,10 +146,7 @@ async fn without_bootstrap_data_no_machine_is_taken() -> Result<()> {
 async fn a_bootstrap_format_that_no_image_understands_is_refused() -> Result<()> {
     let stage = stage("bad-format").await?;
     stage.cluster("c", "", "")?;
-    let wanted = Machine {
-        bootstrap: None,
-        ..Machine::worker("w")
-    };
+    let wanted = Machine { bootstrap: None, ..Machine::worker("w") };
     let secret = |format: &str| {
         format!(
             "apiVersion: v1\nkind: Secret\ntype: cluster.x-k8s.io/secret\n\
@@ -227,10 +156,7 @@ async fn a_bootstrap_format_that_no_image_understands_is_refused() -> Result<()>
     };
     stage.apply(&secret("ignition"))?;
     let message = refused(&stage, &wanted, "BootstrapFormatUnsupported").await?;
-    ensure!(
-        message.contains("\"ignition\"") && message.contains("cloud-config"),
-        "{message}"
-    );
+    ensure!(message.contains("\"ignition\"") && message.contains("cloud-config"), "{message}");
     stage.apply(&secret("cloud-config"))?;
     stage.provisioned("w").await?;
     stage.strike().await
@@ -251,18 +177,10 @@ async fn an_unknown_dns_domain_is_named_with_those_that_exist() -> Result<()> {
          spec:\n\
          \x20 infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: MaasCluster, name: c}\n",
     )?;
-    let message = stage
-        .cluster_reason("c", "LoadBalancerReady", "WaitForDNSName")
-        .await?;
-    ensure!(
-        message.contains("\"nowhere\"") && message.contains("it has maas"),
-        "{message}"
-    );
+    let message = stage.cluster_reason("c", "LoadBalancerReady", "WaitForDNSName").await?;
+    ensure!(message.contains("\"nowhere\"") && message.contains("it has maas"), "{message}");
     let status = stage.clusters().get("c").await?.status.unwrap_or_default();
-    ensure!(
-        !status.ready && stage.maas.dns_records().is_empty(),
-        "{status:?}"
-    );
+    ensure!(!status.ready && stage.maas.dns_records().is_empty(), "{status:?}");
     stage.strike().await
 }
 
@@ -270,20 +188,11 @@ async fn an_unknown_dns_domain_is_named_with_those_that_exist() -> Result<()> {
 async fn a_failure_domain_that_maas_does_not_have_is_named() -> Result<()> {
     let stage = stage("bad-failure-domain").await?;
     stage.cluster("c", "", ", failureDomains: [az1, az9]")?;
-    let message = stage
-        .cluster_reason("c", "FailureDomainsValid", "ZoneNotFound")
-        .await?;
-    ensure!(
-        message.contains("no zone az9") && message.contains("az1, az2"),
-        "{message}"
-    );
+    let message = stage.cluster_reason("c", "FailureDomainsValid", "ZoneNotFound").await?;
+    ensure!(message.contains("no zone az9") && message.contains("az1, az2"), "{message}");
     let patch = r#"{"spec": {"failureDomains": ["az1", "az2"]}}"#;
     let args = ["patch", "maascluster", "c", "--type=merge", "-p", patch];
-    stage
-        .plane
-        .kubectl(&[&["-n", &stage.namespace][..], &args].concat())?;
-    stage
-        .cluster_reason("c", "FailureDomainsValid", "FailureDomainsValid")
-        .await?;
+    stage.plane.kubectl(&[&["-n", &stage.namespace][..], &args].concat())?;
+    stage.cluster_reason("c", "FailureDomainsValid", "FailureDomainsValid").await?;
     stage.strike().await
 }

@@ -24,9 +24,7 @@ async fn cluster_api_finds_what_it_looks_for() -> Result<()> {
     }
     let cluster = eventually("the Cluster has the failure domains", 60, async || {
         let cluster = get("clusters.cluster.x-k8s.io", "c")?;
-        Ok(cluster["status"]["failureDomains"]
-            .is_array()
-            .then_some(cluster))
+        Ok(cluster["status"]["failureDomains"].is_array().then_some(cluster))
     })
     .await?;
     let domains: Vec<&str> = cluster["status"]["failureDomains"]
@@ -43,16 +41,9 @@ async fn cluster_api_finds_what_it_looks_for() -> Result<()> {
     })
     .await?;
     let id = format!("maas:///{}/{}", host.zone, host.system_id);
-    ensure!(
-        machine["spec"]["providerID"] == id.as_str(),
-        "{}",
-        machine["spec"]
-    );
+    ensure!(machine["spec"]["providerID"] == id.as_str(), "{}", machine["spec"]);
     let addresses = machine["status"]["addresses"].to_string();
-    ensure!(
-        host.ip_addresses.iter().all(|ip| addresses.contains(ip)),
-        "{addresses}"
-    );
+    ensure!(host.ip_addresses.iter().all(|ip| addresses.contains(ip)), "{addresses}");
     ensure!(machine["status"]["initialization"]["infrastructureProvisioned"] == true);
     stage.strike().await
 }
@@ -64,21 +55,9 @@ async fn both_objects_carry_finalizers_while_they_hold_something() -> Result<()>
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     stage.provisioned("w").await?;
-    let machine = stage
-        .machines()
-        .get("w")
-        .await?
-        .metadata
-        .finalizers
-        .context("finalizers")?;
+    let machine = stage.machines().get("w").await?.metadata.finalizers.context("finalizers")?;
     ensure!(machine.contains(&"maasmachine.infrastructure.cluster.x-k8s.io".to_owned()));
-    let cluster = stage
-        .clusters()
-        .get("c")
-        .await?
-        .metadata
-        .finalizers
-        .context("finalizers")?;
+    let cluster = stage.clusters().get("c").await?.metadata.finalizers.context("finalizers")?;
     ensure!(cluster.contains(&"maascluster.infrastructure.cluster.x-k8s.io".to_owned()));
     stage.strike().await
 }
@@ -98,21 +77,8 @@ async fn what_a_machine_is_made_of_cannot_be_changed() -> Result<()> {
     ];
     for (kind, name, field, value) in changes {
         let patch = json!({ "spec": { field: value } }).to_string();
-        let args = [
-            "-n",
-            &stage.namespace,
-            "patch",
-            kind,
-            name,
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        let refusal = stage
-            .plane
-            .kubectl(&args)
-            .err()
-            .context("it was accepted")?;
+        let args = ["-n", &stage.namespace, "patch", kind, name, "--type=merge", "-p", &patch];
+        let refusal = stage.plane.kubectl(&args).err().context("it was accepted")?;
         let text = format!("{refusal:#}");
         ensure!(text.contains(&format!("{field} is immutable")), "{text}");
     }

@@ -39,16 +39,11 @@ async fn a_dead_workload_cluster_holds_nothing_up() -> Result<()> {
     for name in ["one", "two", "three"] {
         stage.provisioned(name).await?;
     }
-    stage
-        .reason("one", "NodeProviderIDSet", "ConnectionDown")
-        .await?;
+    stage.reason("one", "NodeProviderIDSet", "ConnectionDown").await?;
     let node = stage.condition("one", "NodeProviderIDSet").await?;
     ensure!(node.is_some_and(|c| c.status == "Unknown"));
     let ready = stage.condition("one", "Ready").await?;
-    ensure!(
-        ready.is_some_and(|c| c.status == "True"),
-        "a host is ready whatever its cluster does"
-    );
+    ensure!(ready.is_some_and(|c| c.status == "True"), "a host is ready whatever its cluster does");
     stage.delete("machines.cluster.x-k8s.io", "two")?;
     stage.gone("two").await?;
     stage.strike().await

@@ -14,15 +14,7 @@ async fn with_policies(
     folder: &PolicyFolder,
 ) -> Result<Stage<'static>> {
     let args = folder.flags();
-    stage_with(
-        namespace,
-        StageOptions {
-            inventory,
-            args,
-            ..Default::default()
-        },
-    )
-    .await
+    stage_with(namespace, StageOptions { inventory, args, ..Default::default() }).await
 }
 
 fn refuses(message: &str, policy: &str, words: &str) -> Result<()> {
@@ -38,20 +30,10 @@ async fn when_the_allocation_policy_refuses_no_machine_is_taken() -> Result<()> 
     let stage = with_policies("policy-refuse-alloc", Inventory::default(), &folder).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "AllocationPolicyFailed")
-        .await?;
-    refuses(
-        &message,
-        "refuse-allocation 0.1.0",
-        "no machine is taken on my watch",
-    )?;
+    let message = stage.reason("w", "MachineDeployed", "AllocationPolicyFailed").await?;
+    refuses(&message, "refuse-allocation 0.1.0", "no machine is taken on my watch")?;
     asked_again(&stage, "w").await?;
-    ensure!(
-        stage.calls("allocate").is_empty() && stage.held().is_empty(),
-        "{:?}",
-        story(&stage)
-    );
+    ensure!(stage.calls("allocate").is_empty() && stage.held().is_empty(), "{:?}", story(&stage));
     stage.strike().await
 }
 
@@ -59,10 +41,8 @@ async fn when_the_allocation_policy_refuses_no_machine_is_taken() -> Result<()> 
 async fn asked_again(stage: &Stage<'_>, machine: &str) -> Result<()> {
     let reads = |stage: &Stage<'_>| {
         let log = stage.controller.log();
-        log.matches(&format!(
-            "MaasMachine.v1beta1.infrastructure.cluster.x-k8s.io/{machine}"
-        ))
-        .count()
+        log.matches(&format!("MaasMachine.v1beta1.infrastructure.cluster.x-k8s.io/{machine}"))
+            .count()
     };
     let before = reads(stage);
     eventually("the machine is reconciled again", 60, async || {
@@ -77,21 +57,10 @@ async fn when_the_naming_policy_refuses_there_is_no_name() -> Result<()> {
     let folder = PolicyFolder::new()?.policy("dns-naming", "refuse-dns-naming")?;
     let stage = with_policies("policy-refuse-name", Inventory::default(), &folder).await?;
     stage.cluster("c", "", "")?;
-    let message = stage
-        .cluster_reason("c", "LoadBalancerReady", "WaitForDNSName")
-        .await?;
-    refuses(
-        &message,
-        "refuse-dns-naming 0.1.0",
-        "no name is given on my watch",
-    )?;
+    let message = stage.cluster_reason("c", "LoadBalancerReady", "WaitForDNSName").await?;
+    refuses(&message, "refuse-dns-naming 0.1.0", "no name is given on my watch")?;
     let object = stage.clusters().get("c").await?;
-    ensure!(
-        object
-            .spec
-            .control_plane_endpoint
-            .is_none_or(|e| e.host.is_empty())
-    );
+    ensure!(object.spec.control_plane_endpoint.is_none_or(|e| e.host.is_empty()));
     ensure!(object.status.is_some_and(|s| !s.ready));
     ensure!(stage.maas.dns_records().is_empty() && stage.writes().is_empty());
     stage.strike().await
@@ -108,18 +77,9 @@ async fn when_the_failure_policy_refuses_nothing_is_done_about_a_failure() -> Re
     let stage = with_policies("policy-refuse-failure", inventory, &folder).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "FailurePolicyFailed")
-        .await?;
-    refuses(
-        &message,
-        "refuse-failure-handling 0.1.0",
-        "no failure is handled on my watch",
-    )?;
-    ensure!(
-        message.contains("Failed deployment"),
-        "the failure itself is told too: {message}"
-    );
+    let message = stage.reason("w", "MachineDeployed", "FailurePolicyFailed").await?;
+    refuses(&message, "refuse-failure-handling 0.1.0", "no failure is handled on my watch")?;
+    ensure!(message.contains("Failed deployment"), "the failure itself is told too: {message}");
     asked_again(&stage, "w").await?;
     let held = stage.held();
     ensure!(held.len() == 1 && held[0].hostname == "bad", "{held:?}");
@@ -144,19 +104,11 @@ async fn the_configuration_reaches_the_policy() -> Result<()> {
         Ok(status.failure_reason.is_some().then_some(status))
     })
     .await?;
-    ensure!(
-        status
-            .failure_message
-            .is_some_and(|m| m.contains("1 hosts failed")),
-        "its words"
-    );
+    ensure!(status.failure_message.is_some_and(|m| m.contains("1 hosts failed")), "its words");
     let decisions = status.decisions.unwrap_or_default();
     let last = decisions.last().context("the decision is on record")?;
     ensure!(last.policy.contains("failure-handling-default"), "{last:?}");
-    ensure!(
-        last.digest.starts_with("sha256:") && last.answer.contains("give up"),
-        "{last:?}"
-    );
+    ensure!(last.digest.starts_with("sha256:") && last.answer.contains("give up"), "{last:?}");
     ensure!(stage.calls("allocate").len() == 1 && stage.calls("release").is_empty());
     stage.strike().await
 }
@@ -202,13 +154,8 @@ async fn zone_spread_puts_control_planes_into_different_zones() -> Result<()> {
         ensure!(params(&call, "system_id").len() == 1 && params(&call, "mem") == ["4096"]);
     }
     let events = stage.events("cp-1").await?;
-    let told = events
-        .iter()
-        .find(|(reason, _)| reason == "MachineAllocated");
-    ensure!(
-        told.is_some_and(|(_, n)| n.contains("allocation-zone-spread")),
-        "{events:?}"
-    );
+    let told = events.iter().find(|(reason, _)| reason == "MachineAllocated");
+    ensure!(told.is_some_and(|(_, n)| n.contains("allocation-zone-spread")), "{events:?}");
     // A worker is left to MAAS, which takes the smallest there is.
     stage.machine("c", &Machine::worker("w"))?;
     ensure!(stage.provisioned("w").await?.zone == "az1");
@@ -222,38 +169,21 @@ async fn a_policy_never_widens_what_the_user_wants() -> Result<()> {
     let stage = with_policies("policy-narrow", rack(UNEVEN), &folder).await?;
     stage.cluster("c", "", "")?;
     for name in ["cp-1", "cp-2"] {
-        stage.machine(
-            "c",
-            &Machine::control_plane(name).with("failureDomain: az1"),
-        )?;
+        stage.machine("c", &Machine::control_plane(name).with("failureDomain: az1"))?;
         ensure!(stage.provisioned(name).await?.zone == "az1");
     }
     let other = stage.maas.machine_named("az1-c").context("in the rack")?;
     let taken = stage.maas.machine_named("az1-b").context("in the rack")?;
     let last = if other.owner.is_none() { other } else { taken };
-    stage.maas.operator(
-        &last.system_id,
-        OperatorAct::Owner(Some("somebody-else".into())),
-    )?;
-    stage
-        .maas
-        .operator(&last.system_id, OperatorAct::Status("Allocated".into()))?;
-    stage.machine(
-        "c",
-        &Machine::control_plane("cp-3").with("failureDomain: az1"),
-    )?;
+    stage.maas.operator(&last.system_id, OperatorAct::Owner(Some("somebody-else".into())))?;
+    stage.maas.operator(&last.system_id, OperatorAct::Status("Allocated".into()))?;
+    stage.machine("c", &Machine::control_plane("cp-3").with("failureDomain: az1"))?;
     eventually("the third one waits", 40, async || {
         let condition = stage.condition("cp-3", "MachineDeployed").await?;
         let reason = condition.and_then(|c| c.reason).unwrap_or_default();
-        Ok(["NoMachineFits", "NoMachineFound"]
-            .contains(&reason.as_str())
-            .then_some(()))
+        Ok(["NoMachineFits", "NoMachineFound"].contains(&reason.as_str()).then_some(()))
     })
     .await?;
-    ensure!(
-        stage.held().iter().all(|m| m.zone == "az1"),
-        "{:?}",
-        stage.held()
-    );
+    ensure!(stage.held().iter().all(|m| m.zone == "az1"), "{:?}", stage.held());
     stage.strike().await
 }

@@ -24,10 +24,7 @@ fn refused_at_start(flags: &[String]) -> Result<String> {
     ensure!(output.status.code() == Some(1), "it started: {said}");
     ensure!(!said.contains("panicked"), "{said}");
     let last = said.lines().last().unwrap_or_default().to_owned();
-    ensure!(
-        last.starts_with("capmaas: "),
-        "the last line says why: {said}"
-    );
+    ensure!(last.starts_with("capmaas: "), "the last line says why: {said}");
     Ok(last)
 }
 
@@ -37,10 +34,7 @@ fn refused_component(bytes: &[u8]) -> Result<String> {
     let mut flags = folder.flags();
     flags.push("--policy=allocation=bad.wasm".into());
     let said = refused_at_start(&flags)?;
-    ensure!(
-        said.contains("allocation policy bad.wasm cannot be loaded"),
-        "{said}"
-    );
+    ensure!(said.contains("allocation policy bad.wasm cannot be loaded"), "{said}");
     Ok(said)
 }
 
@@ -58,10 +52,7 @@ fn a_configuration_that_the_policy_does_not_accept_is_refused() -> Result<()> {
     for (json, word) in bad {
         let folder = PolicyFolder::new()?.config("failure-handling", json)?;
         let said = refused_at_start(&folder.flags())?;
-        ensure!(
-            said.contains("failure-handling policy") && said.contains(word),
-            "{said}"
-        );
+        ensure!(said.contains("failure-handling policy") && said.contains(word), "{said}");
     }
     Ok(())
 }
@@ -97,14 +88,8 @@ fn a_damaged_component_is_refused() -> Result<()> {
 fn wasi_is_refused_with_how_to_build_without_it() -> Result<()> {
     let text = r#"(component (import "wasi:clocks/wall-clock@0.2.0" (instance)))"#;
     let said = refused_component(&wasm(text)?)?;
-    ensure!(
-        said.contains("wasi:clocks") && said.contains("policies get no WASI"),
-        "{said}"
-    );
-    ensure!(
-        said.contains("wasm32-unknown-unknown") && said.contains("--stub-wasi"),
-        "{said}"
-    );
+    ensure!(said.contains("wasi:clocks") && said.contains("policies get no WASI"), "{said}");
+    ensure!(said.contains("wasm32-unknown-unknown") && said.contains("--stub-wasi"), "{said}");
     Ok(())
 }
 
@@ -113,10 +98,7 @@ fn any_other_import_is_refused() -> Result<()> {
     let text = r#"(component (import "evil:corp/exfiltrate@1.0.0" (instance)))"#;
     let said = refused_component(&wasm(text)?)?;
     ensure!(said.contains("evil:corp/exfiltrate"), "{said}");
-    ensure!(
-        said.contains("may import capmaas:policy/host alone"),
-        "{said}"
-    );
+    ensure!(said.contains("may import capmaas:policy/host alone"), "{said}");
     Ok(())
 }
 
@@ -124,20 +106,14 @@ fn any_other_import_is_refused() -> Result<()> {
 fn another_version_of_the_interface_is_refused_with_both_versions() -> Result<()> {
     let text = r#"(component (import "capmaas:policy/host@0.9.0" (instance)))"#;
     let said = refused_component(&wasm(text)?)?;
-    ensure!(
-        said.contains("\"0.9.0\"") && said.contains("0.1.0"),
-        "{said}"
-    );
+    ensure!(said.contains("\"0.9.0\"") && said.contains("0.1.0"), "{said}");
     Ok(())
 }
 
 #[test]
 fn a_component_without_the_exports_is_refused() -> Result<()> {
     let said = refused_component(&wasm("(component)")?)?;
-    ensure!(
-        said.contains("does not export what a allocation policy exports"),
-        "{said}"
-    );
+    ensure!(said.contains("does not export what a allocation policy exports"), "{said}");
     Ok(())
 }
 
@@ -156,11 +132,7 @@ fn a_file_outside_the_policy_folder_is_refused() -> Result<()> {
     let folder = PolicyFolder::new()?;
     std::os::unix::fs::symlink(&component, folder.path().join("link.wasm"))?;
     let up = Path::new("..").join(component.strip_prefix("/")?);
-    let names = [
-        component.display().to_string(),
-        up.display().to_string(),
-        "link.wasm".into(),
-    ];
+    let names = [component.display().to_string(), up.display().to_string(), "link.wasm".into()];
     for name in names {
         let mut flags = folder.flags();
         flags.push(format!("--policy=allocation={name}"));
@@ -175,26 +147,11 @@ fn flags_that_make_no_sense_are_refused_with_what_would() -> Result<()> {
     let folder = PolicyFolder::new()?.policy("allocation", "allocation-default")?;
     let dir = folder.flags()[0].clone();
     let bad = [
-        (
-            vec!["--policy=allocation=x.wasm".to_owned()],
-            "--policy-dir",
-        ),
-        (
-            vec![dir.clone(), "--policy=scheduling=x.wasm".into()],
-            "allocation, dns-naming",
-        ),
+        (vec!["--policy=allocation=x.wasm".to_owned()], "--policy-dir"),
+        (vec![dir.clone(), "--policy=scheduling=x.wasm".into()], "allocation, dns-naming"),
         (vec![dir.clone(), "--policy=allocation".into()], "KIND=FILE"),
-        (
-            vec![dir, "--policy=allocation=missing.wasm".into()],
-            "missing.wasm",
-        ),
-        (
-            vec![
-                "--policy-dir=/nonexistent".into(),
-                "--policy=allocation=x".into(),
-            ],
-            "/nonexistent",
-        ),
+        (vec![dir, "--policy=allocation=missing.wasm".into()], "missing.wasm"),
+        (vec!["--policy-dir=/nonexistent".into(), "--policy=allocation=x".into()], "/nonexistent"),
     ];
     for (flags, word) in bad {
         let said = refused_at_start(&flags)?;

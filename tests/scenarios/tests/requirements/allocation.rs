@@ -13,22 +13,14 @@ async fn r1_a_machine_is_allocated_and_then_deployed() -> Result<()> {
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
     let host = stage.provisioned("w").await?;
-    ensure!(
-        host.status_name == "Deployed" && host.power_state == "on",
-        "{host:?}"
-    );
+    ensure!(host.status_name == "Deployed" && host.power_state == "on", "{host:?}");
     let machines: Vec<String> = stage
         .writes()
         .iter()
         .filter(|c| c.path.starts_with("/machines"))
         .map(crate::support::word)
         .collect();
-    let expected = [
-        "allocate",
-        "set_workload_annotations",
-        "PUT machines",
-        "deploy",
-    ];
+    let expected = ["allocate", "set_workload_annotations", "PUT machines", "deploy"];
     ensure!(machines == expected, "{machines:?}");
     stage.strike().await
 }
@@ -38,9 +30,7 @@ async fn r1_a_machine_is_allocated_and_then_deployed() -> Result<()> {
 async fn r3_the_provider_id_is_written_before_the_machine_is_touched() -> Result<()> {
     let stage = stage("r3-provider-id").await?;
     let slow = FaultAction::Delay { ms: 4000 };
-    stage
-        .maas
-        .add_fault(CallFault::on_op("set_workload_annotations", slow).times(1));
+    stage.maas.add_fault(CallFault::on_op("set_workload_annotations", slow).times(1));
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w").with("failureDomain: az2"))?;
     // The first thing that happens to the machine is under way and has not been carried out.
@@ -50,21 +40,11 @@ async fn r3_the_provider_id_is_written_before_the_machine_is_touched() -> Result
     .await?;
     let object = stage.machines().get("w").await?;
     let host = stage.held().pop().context("a machine is held")?;
-    ensure!(
-        host.status_name == "Allocated" && host.workload_annotations.is_empty(),
-        "{host:?}"
-    );
+    ensure!(host.status_name == "Allocated" && host.workload_annotations.is_empty(), "{host:?}");
     let id = format!("maas:///az2/{}", host.system_id);
-    ensure!(
-        object.spec.provider_id.as_deref() == Some(id.as_str()),
-        "{:?}",
-        object.spec
-    );
+    ensure!(object.spec.provider_id.as_deref() == Some(id.as_str()), "{:?}", object.spec);
     stage.provisioned("w").await?;
-    ensure!(
-        stage.machines().get("w").await?.spec.provider_id == Some(id),
-        "it never changes"
-    );
+    ensure!(stage.machines().get("w").await?.spec.provider_id == Some(id), "it never changes");
     stage.strike().await
 }
 
@@ -79,28 +59,13 @@ async fn r2_r13_every_constraint_reaches_maas() -> Result<()> {
         .with("tags: [gpu, nvme]");
     stage.machine("c", &choosy)?;
     let host = stage.provisioned("choosy").await?;
-    ensure!(
-        host.hostname == "az2-large-1",
-        "the only one with all of that: {host:?}"
-    );
-    let call = stage
-        .calls("allocate")
-        .pop()
-        .context("allocate was called")?;
-    ensure!(
-        params(&call, "cpu_count") == ["2"] && params(&call, "mem") == ["4096"],
-        "{call:?}"
-    );
-    ensure!(
-        params(&call, "zone") == ["az2"] && params(&call, "pool") == ["workers"],
-        "{call:?}"
-    );
+    ensure!(host.hostname == "az2-large-1", "the only one with all of that: {host:?}");
+    let call = stage.calls("allocate").pop().context("allocate was called")?;
+    ensure!(params(&call, "cpu_count") == ["2"] && params(&call, "mem") == ["4096"], "{call:?}");
+    ensure!(params(&call, "zone") == ["az2"] && params(&call, "pool") == ["workers"], "{call:?}");
     ensure!(params(&call, "tags") == ["gpu", "nvme"], "{call:?}");
     // MAAS must not compose a virtual machine unasked.
-    ensure!(
-        params(&call, "not_pod_type") == ["lxd", "virsh"],
-        "{call:?}"
-    );
+    ensure!(params(&call, "not_pod_type") == ["lxd", "virsh"], "{call:?}");
     let mark = stage.machines().get("choosy").await?;
     let mark = mark.metadata.annotations.context("annotations")?["capmaas.io/mark"].clone();
     ensure!(params(&call, "agent_name") == [mark], "{call:?}");
@@ -115,10 +80,7 @@ async fn r2_blank_and_null_are_no_constraint() -> Result<()> {
     stage.cluster("c", "", "")?;
     let forms = [
         ("nothing", vec!["resourcePool: null", "tags: []"]),
-        (
-            "blank",
-            vec!["resourcePool: ''", "tags: ['']", "failureDomain: ''"],
-        ),
+        ("blank", vec!["resourcePool: ''", "tags: ['']", "failureDomain: ''"]),
     ];
     for (name, fields) in &forms {
         let machine = fields.iter().fold(Machine::worker(name), |m, f| m.with(f));
@@ -131,16 +93,9 @@ async fn r2_blank_and_null_are_no_constraint() -> Result<()> {
         }
     }
     stage.maas.clear_calls();
-    let placed = Machine {
-        failure_domain: Some("az2".into()),
-        ..Machine::worker("placed")
-    };
+    let placed = Machine { failure_domain: Some("az2".into()), ..Machine::worker("placed") };
     stage.machine("c", &placed)?;
     ensure!(stage.provisioned("placed").await?.zone == "az2");
-    ensure!(
-        params(&stage.calls("allocate")[0], "zone") == ["az2"],
-        "{:?}",
-        story(&stage)
-    );
+    ensure!(params(&stage.calls("allocate")[0], "zone") == ["az2"], "{:?}", story(&stage));
     stage.strike().await
 }

@@ -33,22 +33,13 @@ async fn r9_r10_a_generated_name_is_recorded_and_stays() -> Result<()> {
     stage.cluster("my-cluster", "", "")?;
     let object = ready_cluster(&stage, "my-cluster").await?;
     let endpoint = object.spec.control_plane_endpoint.context("an endpoint")?;
-    let suffix = endpoint
-        .host
-        .strip_prefix("my-cluster-")
-        .and_then(|r| r.strip_suffix(".maas"));
+    let suffix = endpoint.host.strip_prefix("my-cluster-").and_then(|r| r.strip_suffix(".maas"));
     let suffix = suffix.with_context(|| format!("{endpoint:?}"))?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    ensure!(
-        suffix.len() == 6 && suffix.chars().all(plain),
-        "{endpoint:?}"
-    );
+    ensure!(suffix.len() == 6 && suffix.chars().all(plain), "{endpoint:?}");
     ensure!(endpoint.port == 6443, "{endpoint:?}");
     let of_cluster = endpoint_of_the_cluster(&stage, "my-cluster").await?;
-    ensure!(
-        of_cluster == format!("{}:6443", endpoint.host),
-        "{of_cluster}"
-    );
+    ensure!(of_cluster == format!("{}:6443", endpoint.host), "{of_cluster}");
 
     stage.machine("my-cluster", &Machine::control_plane("cp-1"))?;
     stage.machine("my-cluster", &Machine::control_plane("cp-2"))?;
@@ -61,22 +52,12 @@ async fn r9_r10_a_generated_name_is_recorded_and_stays() -> Result<()> {
     stage.provisioned("w").await?;
     wanted.sort();
     let records = stage.maas.dns_records();
-    ensure!(
-        records.len() == 1 && records[0].fqdn == endpoint.host,
-        "{records:?}"
-    );
+    ensure!(records.len() == 1 && records[0].fqdn == endpoint.host, "{records:?}");
     ensure!(records[0].ttl == Some(10), "{records:?}");
     let mut held: Vec<String> = records[0].addresses.iter().flatten().cloned().collect();
     held.sort();
-    ensure!(
-        held == wanted,
-        "the control planes alone: {held:?}, {wanted:?}"
-    );
-    let creation = stage
-        .dns_calls()
-        .into_iter()
-        .find(|c| c.method == "POST")
-        .context("made")?;
+    ensure!(held == wanted, "the control planes alone: {held:?}, {wanted:?}");
+    let creation = stage.dns_calls().into_iter().find(|c| c.method == "POST").context("made")?;
     ensure!(params(&creation, "address_ttl") == ["10"], "{creation:?}");
 
     stage.controller.kill();
@@ -85,10 +66,7 @@ async fn r9_r10_a_generated_name_is_recorded_and_stays() -> Result<()> {
     stage.machine("my-cluster", &Machine::control_plane("cp-3"))?;
     stage.reason("cp-3", "DNSAttached", "DNSAttached").await?;
     let records = stage.maas.dns_records();
-    ensure!(
-        records.len() == 1 && records[0].fqdn == endpoint.host,
-        "{records:?}"
-    );
+    ensure!(records.len() == 1 && records[0].fqdn == endpoint.host, "{records:?}");
     ensure!(records[0].addresses.len() == 3, "{records:?}");
     stage.strike().await
 }
@@ -102,14 +80,8 @@ async fn r10_a_name_that_the_user_gave_is_filled_and_never_deleted() -> Result<(
     stage.machine("c", &Machine::control_plane("cp"))?;
     stage.reason("cp", "DNSAttached", "DNSAttached").await?;
     let records = stage.maas.dns_records();
-    ensure!(
-        records.len() == 1 && records[0].fqdn == "api.maas",
-        "{records:?}"
-    );
-    ensure!(
-        records[0].addresses.len() == 1 && records[0].ttl == Some(10),
-        "{records:?}"
-    );
+    ensure!(records.len() == 1 && records[0].fqdn == "api.maas", "{records:?}");
+    ensure!(records[0].addresses.len() == 1 && records[0].ttl == Some(10), "{records:?}");
     ensure!(endpoint_of_the_cluster(&stage, "c").await? == "api.maas:8443");
     let deleted = |stage: &Stage<'_>| stage.dns_calls().iter().any(|c| c.method == "DELETE");
     ensure!(!deleted(&stage));
@@ -125,10 +97,7 @@ async fn r10_a_recorded_name_is_kept() -> Result<()> {
     stage.machine("c", &Machine::control_plane("cp"))?;
     stage.reason("cp", "DNSAttached", "DNSAttached").await?;
     let records = stage.maas.dns_records();
-    ensure!(
-        records.len() == 1 && records[0].fqdn == "old-a1b2c3.maas",
-        "{records:?}"
-    );
+    ensure!(records.len() == 1 && records[0].fqdn == "old-a1b2c3.maas", "{records:?}");
     ensure!(endpoint_of_the_cluster(&stage, "c").await? == "old-a1b2c3.maas:6443");
     stage.strike_leaving(&["old-a1b2c3.maas"]).await
 }
@@ -137,11 +106,7 @@ async fn r10_a_recorded_name_is_kept() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r10_an_endpoint_elsewhere_means_no_dns_at_all() -> Result<()> {
     let stage = stage("r10-elsewhere").await?;
-    let endpoints = [
-        ("vip", "10.20.0.10"),
-        ("balancer", "api.example.com"),
-        ("v6", "'fd00::10'"),
-    ];
+    let endpoints = [("vip", "10.20.0.10"), ("balancer", "api.example.com"), ("v6", "'fd00::10'")];
     for (name, host) in &endpoints {
         let spec = format!("  controlPlaneEndpoint: {{host: {host}, port: 6443}}");
         stage.cluster(name, &spec, "")?;
@@ -149,12 +114,8 @@ async fn r10_an_endpoint_elsewhere_means_no_dns_at_all() -> Result<()> {
     }
     for (name, _) in &endpoints {
         stage.provisioned(&format!("{name}-cp")).await?;
-        stage
-            .cluster_reason(name, "LoadBalancerReady", "EndpointNotManaged")
-            .await?;
-        let attached = stage
-            .condition(&format!("{name}-cp"), "DNSAttached")
-            .await?;
+        stage.cluster_reason(name, "LoadBalancerReady", "EndpointNotManaged").await?;
+        let attached = stage.condition(&format!("{name}-cp"), "DNSAttached").await?;
         ensure!(attached.is_none(), "{attached:?}");
     }
     let calls: Vec<String> = stage.dns_calls().iter().map(word).collect();
@@ -169,16 +130,7 @@ async fn r12_the_port_is_the_api_server_port() -> Result<()> {
     let stage = stage("r12-port").await?;
     stage.cluster("c", "  clusterNetwork: {apiServerPort: 7443}", "")?;
     let object = ready_cluster(&stage, "c").await?;
-    ensure!(
-        object
-            .spec
-            .control_plane_endpoint
-            .is_some_and(|e| e.port == 7443)
-    );
-    ensure!(
-        endpoint_of_the_cluster(&stage, "c")
-            .await?
-            .ends_with(".maas:7443")
-    );
+    ensure!(object.spec.control_plane_endpoint.is_some_and(|e| e.port == 7443));
+    ensure!(endpoint_of_the_cluster(&stage, "c").await?.ends_with(".maas:7443"));
     stage.strike().await
 }

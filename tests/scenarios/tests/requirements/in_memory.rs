@@ -14,15 +14,9 @@ async fn r8_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w").with("deployInMemory: true"))?;
     let host = stage.provisioned("w").await?;
-    ensure!(
-        host.ephemeral_deploy && host.memory_mib >= 16384,
-        "{host:?}"
-    );
+    ensure!(host.ephemeral_deploy && host.memory_mib >= 16384, "{host:?}");
     let deploy = stage.calls("deploy").pop().context("a deployment")?;
-    ensure!(
-        params(&deploy, "ephemeral_deploy") == ["true"],
-        "{deploy:?}"
-    );
+    ensure!(params(&deploy, "ephemeral_deploy") == ["true"], "{deploy:?}");
     ensure!(
         params(&stage.calls("allocate")[0], "mem") == ["16384"],
         "{:?}",
@@ -30,26 +24,12 @@ async fn r8_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
     );
 
     stage.maas.clear_calls();
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::PowerOff)?;
-    let message = stage
-        .reason("w", "MachineDeployed", "MachinePoweredOff")
-        .await?;
-    ensure!(
-        message.contains("its state is gone") && message.contains("replace"),
-        "{message}"
-    );
+    stage.maas.operator(&host.system_id, OperatorAct::PowerOff)?;
+    let message = stage.reason("w", "MachineDeployed", "MachinePoweredOff").await?;
+    ensure!(message.contains("its state is gone") && message.contains("replace"), "{message}");
     let status = stage.machines().get("w").await?.status.context("status")?;
-    ensure!(
-        !status.ready && status.failure_reason.as_deref() == Some("UpdateError"),
-        "{status:?}"
-    );
-    ensure!(
-        status
-            .failure_message
-            .is_some_and(|m| m.contains("ran from memory"))
-    );
+    ensure!(!status.ready && status.failure_reason.as_deref() == Some("UpdateError"), "{status:?}");
+    ensure!(status.failure_message.is_some_and(|m| m.contains("ran from memory")));
     ensure!(stage.writes().is_empty(), "{:?}", stage.writes());
     stage.strike().await
 }
@@ -57,20 +37,12 @@ async fn r8_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
 /// R8: a MAAS that cannot deploy to memory is told from one that can before a machine is taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r8_a_maas_that_is_too_old_is_named_before_a_machine_is_taken() -> Result<()> {
-    let options = StageOptions {
-        version: "3.6.2".into(),
-        ..StageOptions::default()
-    };
+    let options = StageOptions { version: "3.6.2".into(), ..StageOptions::default() };
     let stage = stage_with("r8-old-maas", options).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w").with("deployInMemory: true"))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "InMemoryUnsupported")
-        .await?;
-    ensure!(
-        message.contains("MAAS 3.6.2") && message.contains("upgrade MAAS"),
-        "{message}"
-    );
+    let message = stage.reason("w", "MachineDeployed", "InMemoryUnsupported").await?;
+    ensure!(message.contains("MAAS 3.6.2") && message.contains("upgrade MAAS"), "{message}");
     ensure!(stage.calls("allocate").is_empty() && stage.held().is_empty());
 
     // The version is asked for again within a minute.
@@ -90,18 +62,11 @@ async fn r8_a_machine_that_is_too_small_is_not_taken() -> Result<()> {
     let stage = stage_on("r8-too-small", &[small]).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w").with("deployInMemory: true"))?;
-    let message = stage
-        .reason("w", "MachineDeployed", "NoMachineFound")
-        .await?;
-    ensure!(
-        message.contains("add one, free one, or ask for less"),
-        "{message}"
-    );
+    let message = stage.reason("w", "MachineDeployed", "NoMachineFound").await?;
+    ensure!(message.contains("add one, free one, or ask for less"), "{message}");
     ensure!(stage.held().is_empty() && stage.calls("deploy").is_empty());
 
-    let big = rack(&["{hostname: big, cores: 8, memory: 16384, zone: az1}"])
-        .machines
-        .remove(0);
+    let big = rack(&["{hostname: big, cores: 8, memory: 16384, zone: az1}"]).machines.remove(0);
     stage.maas.add_machine(big);
     ensure!(stage.provisioned("w").await?.hostname == "big");
     stage.strike().await

@@ -8,36 +8,21 @@ use crate::support::{impatient, stage_with};
 
 fn held_addresses(stage: &Stage<'_>) -> Vec<String> {
     let records = stage.maas.dns_records();
-    records
-        .iter()
-        .flat_map(|r| r.addresses.iter().flatten().cloned())
-        .collect()
+    records.iter().flat_map(|r| r.addresses.iter().flatten().cloned()).collect()
 }
 
 fn record_writes(stage: &Stage<'_>) -> usize {
-    stage
-        .dns_calls()
-        .iter()
-        .filter(|c| c.method == "PUT")
-        .count()
+    stage.dns_calls().iter().filter(|c| c.method == "PUT").count()
 }
 
 /// R11: a control plane that is still being installed would send clients into an installer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r11_a_deploying_control_plane_is_not_in_the_record() -> Result<()> {
-    let stage = stage_with(
-        "r11-deploying",
-        StageOptions {
-            speed: 1.0,
-            ..Default::default()
-        },
-    )
-    .await?;
+    let stage =
+        stage_with("r11-deploying", StageOptions { speed: 1.0, ..Default::default() }).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::control_plane("cp"))?;
-    stage
-        .reason("cp", "MachineDeployed", "MachineDeploying")
-        .await?;
+    stage.reason("cp", "MachineDeployed", "MachineDeploying").await?;
     let host = stage.host("cp").await?.context("a host")?;
     // Several looks at the record while the host has power and an address.
     stage.maas.operator(&host.system_id, OperatorAct::PowerOn)?;
@@ -46,22 +31,13 @@ async fn r11_a_deploying_control_plane_is_not_in_the_record() -> Result<()> {
         Ok((stage.dns_calls().len() >= looks + 2).then_some(()))
     })
     .await?;
-    ensure!(
-        held_addresses(&stage).is_empty(),
-        "{:?}",
-        stage.maas.dns_records()
-    );
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::FinishDeployment)?;
+    ensure!(held_addresses(&stage).is_empty(), "{:?}", stage.maas.dns_records());
+    stage.maas.operator(&host.system_id, OperatorAct::FinishDeployment)?;
     stage.reason("cp", "DNSAttached", "DNSAttached").await?;
     ensure!(held_addresses(&stage).len() == 1);
     // Let the release at the end come to its end as well.
     stage.delete("machines.cluster.x-k8s.io", "cp")?;
-    eventually("the release has begun", 90, async || {
-        Ok(stage.calls("release").pop())
-    })
-    .await?;
+    eventually("the release has begun", 90, async || Ok(stage.calls("release").pop())).await?;
     stage.maas.advance(std::time::Duration::from_secs(60));
     stage.strike().await
 }
@@ -71,10 +47,7 @@ async fn r11_a_deploying_control_plane_is_not_in_the_record() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r11_only_a_machine_that_stays_off_leaves_the_record() -> Result<()> {
     let folder = impatient()?;
-    let options = StageOptions {
-        args: folder.flags(),
-        ..Default::default()
-    };
+    let options = StageOptions { args: folder.flags(), ..Default::default() };
     let stage = stage_with("r11-power", options).await?;
     stage.cluster("c", "", "")?;
     for name in ["cp-1", "cp-2"] {
@@ -86,13 +59,8 @@ async fn r11_only_a_machine_that_stays_off_leaves_the_record() -> Result<()> {
     ensure!(full.len() == 2, "{full:?}");
     let writes = record_writes(&stage);
 
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::PowerOff)?;
-    eventually("it is powered on", 60, async || {
-        Ok(stage.calls("power_on").pop())
-    })
-    .await?;
+    stage.maas.operator(&host.system_id, OperatorAct::PowerOff)?;
+    eventually("it is powered on", 60, async || Ok(stage.calls("power_on").pop())).await?;
     stage.provisioned("cp-1").await?;
     let reading = OperatorAct::Power("unknown".into());
     stage.maas.operator(&host.system_id, reading)?;
@@ -101,31 +69,17 @@ async fn r11_only_a_machine_that_stays_off_leaves_the_record() -> Result<()> {
         Ok((stage.dns_calls().len() >= looks + 2).then_some(()))
     })
     .await?;
-    ensure!(
-        record_writes(&stage) == writes,
-        "{:?}",
-        stage.maas.dns_records()
-    );
+    ensure!(record_writes(&stage) == writes, "{:?}", stage.maas.dns_records());
 
-    let dead = MachineFaults {
-        bmc_error: Some("no answer".into()),
-        ..Default::default()
-    };
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::Faults(dead))?;
-    stage
-        .maas
-        .operator(&host.system_id, OperatorAct::PowerOff)?;
+    let dead = MachineFaults { bmc_error: Some("no answer".into()), ..Default::default() };
+    stage.maas.operator(&host.system_id, OperatorAct::Faults(dead))?;
+    stage.maas.operator(&host.system_id, OperatorAct::PowerOff)?;
     eventually("its address leaves the record", 60, async || {
         Ok((held_addresses(&stage).len() == 1).then_some(()))
     })
     .await?;
     let left = held_addresses(&stage);
-    ensure!(
-        host.ip_addresses.iter().all(|ip| !left.contains(ip)),
-        "{left:?}, {host:?}"
-    );
+    ensure!(host.ip_addresses.iter().all(|ip| !left.contains(ip)), "{left:?}, {host:?}");
 
     let alive = OperatorAct::Faults(MachineFaults::default());
     stage.maas.operator(&host.system_id, alive)?;

@@ -60,10 +60,7 @@ async fn main() -> ExitCode {
 async fn run(flags: Flags) -> Result<()> {
     let inventory = scenarios::inventory(flags.inventory.as_deref())?;
     let clock = ClockMode::Speed(flags.speed);
-    let maas_options = Options {
-        clock,
-        ..Options::default()
-    };
+    let maas_options = Options { clock, ..Options::default() };
     let maas = Arc::new(Simulator::start(inventory.clone(), maas_options).await?);
     let plan = Plan::of(&inventory, &maas.machines())?;
     let world = set_up(maas, plan).await?;
@@ -93,19 +90,14 @@ async fn set_up(maas: Arc<Simulator>, plan: Plan) -> Result<World> {
     println!("Starting etcd, kube-apiserver and Cluster API (real ones, on this machine) …");
     let folder = tempfile::Builder::new().prefix("capmaas-demo-").tempdir()?;
     let plane_folder = folder.path().join("plane");
-    let plane = Arc::new(ManagementPlane::start(
-        &plane_folder,
-        PlaneOptions::default(),
-    )?);
+    let plane = Arc::new(ManagementPlane::start(&plane_folder, PlaneOptions::default())?);
     println!(
         "Installing the chart with Helm; the controller runs with the rights that it grants …"
     );
     let account = install_chart(&plane)?;
     plane.create_namespace(NAMESPACE)?;
     let workload = Workload::start(&plane, "demo")?;
-    workload
-        .publish(&plane.client(), NAMESPACE, plan::CLUSTER)
-        .await?;
+    workload.publish(&plane.client(), NAMESPACE, plan::CLUSTER).await?;
     let args = [
         "--health-addr=127.0.0.1:0",
         "--log=info,capmaas=debug",
@@ -120,14 +112,7 @@ async fn set_up(maas: Arc<Simulator>, plan: Plan) -> Result<World> {
     let controller = Controller::new(controller_binary()?, &account, &log, credentials, args);
     controller.start()?;
     controller.watching().await.context("the controller")?;
-    Ok(World {
-        plane,
-        maas,
-        controller,
-        workload,
-        plan,
-        _folder: folder,
-    })
+    Ok(World { plane, maas, controller, workload, plan, _folder: folder })
 }
 
 async fn keep(world: &World) {

@@ -44,12 +44,7 @@ impl Plan {
                 free.len()
             );
         };
-        let image = inventory
-            .images
-            .first()
-            .context("the inventory has no image")?
-            .name
-            .clone();
+        let image = inventory.images.first().context("the inventory has no image")?.name.clone();
         let mut zones: Vec<String> = free
             .iter()
             .filter(|m| m.cpu_count >= size.0 && m.memory_mib >= u64::from(size.1))
@@ -60,16 +55,7 @@ impl Plan {
         let mut roomy: Vec<String> = zones.iter().filter(|z| room(z) >= 3).cloned().collect();
         roomy.dedup();
         roomy.truncate(2);
-        let domain = inventory
-            .domains
-            .first()
-            .cloned()
-            .unwrap_or_else(|| "maas".into());
-        Ok(Self {
-            image,
-            zones: roomy,
-            size,
-            domain,
-        })
+        let domain = inventory.domains.first().cloned().unwrap_or_else(|| "maas".into());
+        Ok(Self { image, zones: roomy, size, domain })
     }
 }

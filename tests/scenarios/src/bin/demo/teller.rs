@@ -101,11 +101,7 @@ fn record(maas: &Simulator) -> String {
     let records = maas.dns_records();
     let one = |r: &maas_sim::DnsView| {
         let addresses: Vec<&str> = r.addresses.iter().flatten().map(String::as_str).collect();
-        let list = if addresses.is_empty() {
-            "no address".into()
-        } else {
-            addresses.join(" ")
-        };
+        let list = if addresses.is_empty() { "no address".into() } else { addresses.join(" ") };
         format!("{} → {list}", r.fqdn)
     };
     match records.as_slice() {
@@ -120,17 +116,9 @@ impl Told {
         if !ours || !self.events.insert(event.name_any()) {
             return None;
         }
-        let about = event
-            .regarding
-            .as_ref()
-            .and_then(|r| r.name.clone())
-            .unwrap_or_default();
+        let about = event.regarding.as_ref().and_then(|r| r.name.clone()).unwrap_or_default();
         let note = event.note.clone().unwrap_or_default();
-        let sign = if event.type_.as_deref() == Some("Warning") {
-            "!"
-        } else {
-            "*"
-        };
+        let sign = if event.type_.as_deref() == Some("Warning") { "!" } else { "*" };
         Some(format!("{sign} {about}: {note}"))
     }
 
@@ -140,10 +128,7 @@ impl Told {
         let deployed = conditions.iter().find(|c| c.kind == "MachineDeployed")?;
         let reason = deployed.reason.clone().unwrap_or_default();
         let name = machine.name_any();
-        let state = format!(
-            "{reason} {}",
-            machine.spec.provider_id.as_deref().unwrap_or_default()
-        );
+        let state = format!("{reason} {}", machine.spec.provider_id.as_deref().unwrap_or_default());
         if self.states.insert(name.clone(), state.clone()).as_deref() == Some(&state) {
             return None;
         }
