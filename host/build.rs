@@ -12,7 +12,9 @@ fn main() {
         let file = dist.join(component);
         println!("cargo::rerun-if-changed={}", file.display());
         if !file.exists() {
-            println!("cargo::error={component} is missing: run `make plugins` (or plugins/build.sh)");
+            println!(
+                "cargo::error={component} is missing: run `make plugins` (or plugins/build.sh)"
+            );
         }
     }
     println!("cargo::rustc-env=CAPMAAS_POLICIES={}", dist.display());

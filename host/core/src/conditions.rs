@@ -16,12 +16,7 @@ pub(crate) struct Conditions {
 impl Conditions {
     /// Starts from what the object holds.
     pub(crate) fn new(before: &[Condition], now: u64, generation: Option<i64>) -> Self {
-        Self {
-            before: before.to_vec(),
-            list: before.to_vec(),
-            now,
-            generation,
-        }
+        Self { before: before.to_vec(), list: before.to_vec(), now, generation }
     }
 
     /// Sets a condition; the transition time moves only with the status.
@@ -35,10 +30,7 @@ impl Conditions {
     }
 
     fn put(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        let before = self
-            .before
-            .iter()
-            .find(|c| c.kind == kind && c.status == status);
+        let before = self.before.iter().find(|c| c.kind == kind && c.status == status);
         let since = before.and_then(|c| c.last_transition_time.clone());
         let condition = Condition {
             kind: kind.to_owned(),
@@ -67,19 +59,12 @@ impl Conditions {
 
     /// The reason with which the object came.
     pub(crate) fn reason_before(&self, kind: &str) -> Option<&str> {
-        self.before
-            .iter()
-            .find(|c| c.kind == kind)?
-            .reason
-            .as_deref()
+        self.before.iter().find(|c| c.kind == kind)?.reason.as_deref()
     }
 
     /// Since when (Unix seconds) the condition has had this status, if it came with it.
     pub(crate) fn since(&self, kind: &str, status: &str) -> Option<u64> {
-        let before = self
-            .before
-            .iter()
-            .find(|c| c.kind == kind && c.status == status)?;
+        let before = self.before.iter().find(|c| c.kind == kind && c.status == status)?;
         unix_seconds(before.last_transition_time.as_deref()?)
     }
 
@@ -89,21 +74,15 @@ impl Conditions {
     /// differs from machine to machine: Cluster API groups siblings by them.
     pub(crate) fn summarise(&mut self, of: &[&str]) {
         let worst = |wanted: &str| {
-            of.iter()
-                .find_map(|k| self.get(k).filter(|c| c.status == wanted).cloned())
+            of.iter().find_map(|k| self.get(k).filter(|c| c.status == wanted).cloned())
         };
         let (status, from) = match (worst("False"), worst("Unknown")) {
             (Some(c), _) => ("False", Some(c)),
             (None, Some(c)) => ("Unknown", Some(c)),
             (None, None) => ("True", None),
         };
-        let reason = from
-            .as_ref()
-            .and_then(|c| c.reason.clone())
-            .unwrap_or("Ready".into());
-        let message = from
-            .map(|c| format!("* {}: {}", c.kind, reason))
-            .unwrap_or_default();
+        let reason = from.as_ref().and_then(|c| c.reason.clone()).unwrap_or("Ready".into());
+        let message = from.map(|c| format!("* {}: {}", c.kind, reason)).unwrap_or_default();
         self.put("Ready", status, &reason, &message);
     }
 
@@ -115,15 +94,12 @@ impl Conditions {
             "Paused" => 3,
             _ => 1,
         };
-        self.list
-            .sort_by(|a, b| (rank(a), &a.kind).cmp(&(rank(b), &b.kind)));
+        self.list.sort_by(|a, b| (rank(a), &a.kind).cmp(&(rank(b), &b.kind)));
         for condition in &mut self.list {
             condition.severity = None;
             condition.reason.get_or_insert_with(|| "NotReported".into());
             condition.message.get_or_insert_with(String::new);
-            condition
-                .last_transition_time
-                .get_or_insert_with(|| rfc3339(self.now));
+            condition.last_transition_time.get_or_insert_with(|| rfc3339(self.now));
         }
         self.list
     }

@@ -20,14 +20,8 @@ pub fn missing(wanted: &str, images: &[Image]) -> Option<String> {
     let mut names: Vec<&str> = images.iter().map(|i| i.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let have = if names.is_empty() {
-        "none at all".to_owned()
-    } else {
-        names.join(", ")
-    };
-    Some(format!(
-        "MAAS has no image {wanted:?} (it has {have}); import it or correct spec.image"
-    ))
+    let have = if names.is_empty() { "none at all".to_owned() } else { names.join(", ") };
+    Some(format!("MAAS has no image {wanted:?} (it has {have}); import it or correct spec.image"))
 }
 
 #[cfg(test)]
@@ -36,22 +30,13 @@ mod tests {
 
     fn images() -> Vec<Image> {
         ["ubuntu/noble", "u-2404-k8s"]
-            .map(|name| Image {
-                name: name.into(),
-                architecture: "amd64/generic".into(),
-            })
+            .map(|name| Image { name: name.into(), architecture: "amd64/generic".into() })
             .to_vec()
     }
 
     #[test]
     fn every_form_that_maas_resolves_is_taken() {
-        for form in [
-            "ubuntu/noble",
-            "noble",
-            "custom/u-2404-k8s",
-            "u-2404-k8s",
-            "24.04",
-        ] {
+        for form in ["ubuntu/noble", "noble", "custom/u-2404-k8s", "u-2404-k8s", "24.04"] {
             assert_eq!(missing(form, &images()), None, "{form}");
         }
     }
@@ -59,9 +44,6 @@ mod tests {
     #[test]
     fn a_missing_image_is_named_with_what_there_is() {
         let problem = missing("custom/u-2204", &images()).unwrap();
-        assert!(
-            problem.contains("custom/u-2204") && problem.contains("ubuntu/noble"),
-            "{problem}"
-        );
+        assert!(problem.contains("custom/u-2204") && problem.contains("ubuntu/noble"), "{problem}");
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! The crate can name no client, no runtime, no clock and no wasmtime.
 
+mod call_error;
 pub mod cluster;
 mod conditions;
 pub mod image;
@@ -29,9 +30,9 @@ mod step;
 mod time;
 mod transcript;
 
+pub use call_error::{CallError, Category};
 pub use settings::Settings;
 pub use step::{
-    CallError, Category, Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Repeat,
-    Reply, SecretState, Step,
+    Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Repeat, Reply, SecretState, Step,
 };
 pub use transcript::Transcript;

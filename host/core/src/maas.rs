@@ -55,10 +55,7 @@ const LABELS: [(Status, &str); 23] = [
     (Status::FailedDiskErasing, "Failed disk erasing"),
     (Status::RescueMode, "Rescue mode"),
     (Status::EnteringRescueMode, "Entering rescue mode"),
-    (
-        Status::FailedToEnterRescueMode,
-        "Failed to enter rescue mode",
-    ),
+    (Status::FailedToEnterRescueMode, "Failed to enter rescue mode"),
     (Status::ExitingRescueMode, "Exiting rescue mode"),
     (Status::FailedToExitRescueMode, "Failed to exit rescue mode"),
     (Status::Testing, "Testing"),
@@ -74,20 +71,14 @@ impl Status {
     /// The state with this label.
     pub fn from_label(label: &str) -> Self {
         let known = LABELS.iter().find(|(_, l)| *l == label);
-        known.map_or_else(
-            || Self::Other(label.to_owned()),
-            |(status, _)| status.clone(),
-        )
+        known.map_or_else(|| Self::Other(label.to_owned()), |(status, _)| status.clone())
     }
 
     /// MAAS's label.
     pub fn label(&self) -> &str {
         match self {
             Self::Other(label) => label,
-            known => LABELS
-                .iter()
-                .find(|(s, _)| s == known)
-                .map_or("", |(_, l)| l),
+            known => LABELS.iter().find(|(s, _)| s == known).map_or("", |(_, l)| l),
         }
     }
 
@@ -273,9 +264,7 @@ impl Version {
     /// Reads `3.7.3`, `3.6.1-rc1`, `3.5`; anything else is `None`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.').map(|p| {
-            let digits = p
-                .find(|c: char| !c.is_ascii_digit())
-                .map_or(p, |end| &p[..end]);
+            let digits = p.find(|c: char| !c.is_ascii_digit()).map_or(p, |end| &p[..end]);
             digits.parse::<u32>().ok()
         });
         let major = parts.next()??;
@@ -304,10 +293,7 @@ mod tests {
             assert_eq!(Status::from_label(label), status);
             assert_eq!(status.label(), label);
         }
-        assert_eq!(
-            Status::from_label("Polishing"),
-            Status::Other("Polishing".into())
-        );
+        assert_eq!(Status::from_label("Polishing"), Status::Other("Polishing".into()));
     }
 
     #[test]

@@ -84,9 +84,7 @@ pub enum Ownership {
 /// A machine without any annotation of ours counts as inherited from the Go provider when it is
 /// past Allocated; an Allocated one needs the mark, see [`by_mark`].
 pub fn judge(machine: &Machine, claim: &Claim) -> Ownership {
-    let owned = || OwnedMachine {
-        system_id: machine.system_id.clone(),
-    };
+    let owned = || OwnedMachine { system_id: machine.system_id.clone() };
     let Some(owner) = machine.owner.as_deref().filter(|o| !o.is_empty()) else {
         return Ownership::Nobody;
     };
@@ -116,19 +114,13 @@ pub fn by_mark(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
     let held = machine.owner.as_deref() == Some(claim.user.as_str())
         && !machine.status.releasing()
         && !matches!(machine.status, Status::Ready | Status::New);
-    let other_mark = machine
-        .annotations
-        .get(annotation::MARK)
-        .is_some_and(|m| Some(m) != claim.mark.as_ref());
-    (held && !other_mark).then(|| OwnedMachine {
-        system_id: machine.system_id.clone(),
-    })
+    let other_mark =
+        machine.annotations.get(annotation::MARK).is_some_and(|m| Some(m) != claim.mark.as_ref());
+    (held && !other_mark).then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }
 
 /// Proof by the reply to our own allocate: MAAS has just given us this machine.
 pub fn by_allocation(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
     (machine.owner.as_deref() == Some(claim.user.as_str()) && machine.status == Status::Allocated)
-        .then(|| OwnedMachine {
-            system_id: machine.system_id.clone(),
-        })
+        .then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }

@@ -22,13 +22,7 @@ mod tests {
     fn the_system_id_is_what_follows_the_last_slash() {
         assert_eq!(system_id(&format("default", "abc123")), Some("abc123"));
         assert_eq!(system_id("maas:////abc123"), Some("abc123"));
-        for none in [
-            "",
-            "maas:///",
-            "maas:///default/",
-            "aws:///a/b",
-            "maas://abc",
-        ] {
+        for none in ["", "maas:///", "maas:///default/", "aws:///a/b", "maas://abc"] {
             assert_eq!(system_id(none), None, "{none}");
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::call_error::CallError;
 use crate::maas::{DnsResource, Image, MaasEvent, Machine, ReservedAddress, User};
 use crate::ownership::OwnedMachine;
 use crate::policy::{AllocateConstraints, Answered, Question, Refused};
@@ -323,68 +324,6 @@ pub enum SecretState {
         /// Key `format`; `cloud-config` when absent.
         format: String,
     },
-}
-
-/// What kind of failure a call met.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[serde(rename_all = "kebab-case")]
-pub enum Category {
-    /// 400: MAAS or Kubernetes does not accept the parameters.
-    BadRequest,
-    /// 401, or MAAS's 400 "Unrecognised signature": the key is not accepted.
-    Unauthorized,
-    /// 403: not allowed, or the machine is locked.
-    Forbidden,
-    /// 404.
-    NotFound,
-    /// 409 as text: the state does not allow it, or there is no capacity.
-    State,
-    /// 409 as HTML or from Kubernetes: somebody was faster; read and try again.
-    Conflict,
-    /// 5xx with a text of MAAS.
-    Server,
-    /// 502, 503, 504 as HTML, no connection, time-out before anything was sent.
-    Unavailable,
-    /// The request was sent and no reply came: it may have been carried out.
-    Unknown,
-    /// The certificate is not trusted.
-    Tls,
-    /// A reply that is not what MAAS documents.
-    Malformed,
-}
-
-/// A failed call.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct CallError {
-    /// What kind.
-    pub category: Category,
-    /// HTTP status, if there was a reply.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// The other side's own words, trimmed; never the body of a 401, which may hold the secret.
-    pub message: String,
-    /// Seconds the other side asked to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after: Option<u64>,
-}
-
-impl CallError {
-    /// The effect may have been carried out although it failed: read before repeating.
-    pub fn ambiguous(&self) -> bool {
-        matches!(
-            self.category,
-            Category::Unknown | Category::Server | Category::Unavailable | Category::Malformed
-        )
-    }
-
-    /// MAAS as a whole does not serve us, whatever we ask: key, certificate, connection.
-    pub fn endpoint_wide(&self) -> bool {
-        matches!(
-            self.category,
-            Category::Unauthorized | Category::Unavailable | Category::Unknown | Category::Tls
-        )
-    }
 }
 
 /// The end of a reconcile.

@@ -3,9 +3,7 @@
 /// RFC 3339 in UTC with whole seconds, as Kubernetes writes times.
 pub(crate) fn rfc3339(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds)
-        .unwrap_or(jiff::Timestamp::MAX)
-        .to_string()
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 /// Unix seconds of an RFC 3339 time; `None` when it is none or lies before 1970.

@@ -1,5 +1,6 @@
+use crate::call_error::CallError;
 use crate::policy::{Answered, Question, Refused};
-use crate::step::{CallError, Effect, Read, Reply, Step};
+use crate::step::{Effect, Read, Reply, Step};
 
 /// The replies of a reconcile so far, handed out in order.
 ///
@@ -49,9 +50,7 @@ impl<'a> Transcript<'a> {
             None => Err(Box::new(Step::Ask(Box::new(question)))),
             Some(Ok(Reply::Answered(answered))) => Ok(Ok(*answered)),
             Some(Ok(Reply::Refused(refused))) => Ok(Err(refused)),
-            Some(other) => Ok(Err(Refused::unusable(&format!(
-                "unexpected reply {other:?}"
-            )))),
+            Some(other) => Ok(Err(Refused::unusable(&format!("unexpected reply {other:?}")))),
         }
     }
 }

@@ -16,32 +16,16 @@ fn an_endpoint_outside_the_domain_means_no_dns_step_at_all() {
         endpoint(&mut world, host);
         control_plane(&mut world, NAME, "aaa111", OURS);
         let mut told = vec![world.reconcile_cluster(), world.reconcile_cluster()];
-        assert!(
-            world.kube.maas_cluster().unwrap().status.unwrap().ready,
-            "{host}"
-        );
-        let published = world
-            .kube
-            .maas_cluster()
-            .unwrap()
-            .spec
-            .control_plane_endpoint
-            .unwrap();
+        assert!(world.kube.maas_cluster().unwrap().status.unwrap().ready, "{host}");
+        let published = world.kube.maas_cluster().unwrap().spec.control_plane_endpoint.unwrap();
         assert_eq!(published.host, host);
         world.kube.delete("MaasMachine", NAME);
-        world.kube.edit(
-            "MaasMachine",
-            NAME,
-            &json!({ "metadata": { "finalizers": null } }),
-        );
+        world.kube.edit("MaasMachine", NAME, &json!({ "metadata": { "finalizers": null } }));
         world.kube.delete("MaasCluster", CLUSTER);
         told.push(world.reconcile_cluster());
         assert!(world.kube.maas_cluster().is_none(), "{host}");
         for told in told {
-            let dns = told
-                .words()
-                .iter()
-                .any(|w| w.contains("record") || w.contains("address"));
+            let dns = told.words().iter().any(|w| w.contains("record") || w.contains("address"));
             let looked = told.steps.iter().any(|s| {
                 matches!(
                     s,
@@ -121,10 +105,7 @@ fn an_externally_managed_cluster_and_a_paused_one_are_left_alone() {
             assert_eq!(told.steps.len(), 1, "{key}");
             let status = told.done().unwrap().status.clone();
             let paused = status.is_some_and(|s| {
-                s.conditions
-                    .unwrap()
-                    .iter()
-                    .any(|c| c.kind == "Paused" && c.status == "True")
+                s.conditions.unwrap().iter().any(|c| c.kind == "Paused" && c.status == "True")
             });
             assert_eq!(paused, key == names::PAUSED_ANNOTATION, "{key}");
         }
@@ -135,18 +116,10 @@ fn an_externally_managed_cluster_and_a_paused_one_are_left_alone() {
 fn the_port_is_the_clusters_or_6443() {
     for (port, published) in [(None, 6443), (Some(0), 6443), (Some(8443), 8443)] {
         let mut world = World::with_cluster();
-        let network = capmaas_api::cluster_api::ClusterNetwork {
-            api_server_port: port,
-        };
+        let network = capmaas_api::cluster_api::ClusterNetwork { api_server_port: port };
         world.kube.cluster.as_mut().unwrap().spec.cluster_network = Some(network);
         world.reconcile_cluster();
-        let endpoint = world
-            .kube
-            .maas_cluster()
-            .unwrap()
-            .spec
-            .control_plane_endpoint
-            .unwrap();
+        let endpoint = world.kube.maas_cluster().unwrap().spec.control_plane_endpoint.unwrap();
         assert_eq!(endpoint.port, published);
         assert_eq!(endpoint.host, "blue-sufx01.maas");
     }
@@ -154,16 +127,8 @@ fn the_port_is_the_clusters_or_6443() {
 
 #[test]
 fn a_policys_bad_name_or_silence_makes_no_record_and_the_object_says_why() {
-    let long = Name {
-        label: "-".into(),
-        domain: None,
-        ttl_seconds: None,
-    };
-    let foreign = Name {
-        label: "api".into(),
-        domain: Some("corp".into()),
-        ttl_seconds: None,
-    };
+    let long = Name { label: "-".into(), domain: None, ttl_seconds: None };
+    let foreign = Name { label: "api".into(), domain: Some("corp".into()), ttl_seconds: None };
     for name in [Some(long), Some(foreign), None] {
         let mut world = World::with_cluster();
         match name {
@@ -174,11 +139,7 @@ fn a_policys_bad_name_or_silence_makes_no_record_and_the_object_says_why() {
         assert!(world.maas.records.is_empty());
         let status = world.kube.maas_cluster().unwrap().status.unwrap();
         assert!(!status.ready);
-        let said = status
-            .conditions
-            .unwrap()
-            .into_iter()
-            .find(|c| c.kind == "LoadBalancerReady");
+        let said = status.conditions.unwrap().into_iter().find(|c| c.kind == "LoadBalancerReady");
         assert_eq!(said.unwrap().reason.unwrap(), "WaitForDNSName");
     }
 }
@@ -196,11 +157,7 @@ fn zones_that_maas_does_not_have_are_named_and_the_others_published_in_the_serve
         let map = json!({ "default": { "controlPlane": true } });
         let list = json!([{ "name": "default", "controlPlane": true }]);
         assert_eq!(domains, if v1beta1_only { map } else { list });
-        let said = status
-            .conditions
-            .unwrap()
-            .into_iter()
-            .find(|c| c.kind == "FailureDomainsValid");
+        let said = status.conditions.unwrap().into_iter().find(|c| c.kind == "FailureDomainsValid");
         assert!(said.unwrap().message.unwrap().contains("moon"));
     }
 }

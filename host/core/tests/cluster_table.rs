@@ -39,13 +39,7 @@ fn cases() -> Vec<Case> {
                     [(false, false), (false, true), (true, false), (true, true)]
                 {
                     let status = status.clone();
-                    all.push(Case {
-                        status,
-                        power,
-                        deleting,
-                        present,
-                        earlier,
-                    });
+                    all.push(Case { status, power, deleting, present, earlier });
                 }
             }
         }
@@ -85,11 +79,7 @@ impl Case {
         let host = world.maas.host("aaa111");
         host.shown.status = self.status.clone();
         host.shown.power = self.power;
-        let seconds = if self.earlier == Earlier::OffJustNow {
-            59
-        } else {
-            0
-        };
+        let seconds = if self.earlier == Earlier::OffJustNow { 59 } else { 0 };
         if self.earlier != Earlier::On {
             let off = json!({ "status": { "machinePowered": false, "conditions": [{
                 "type": "MachineDeployed", "status": "False", "reason": "MachinePoweredOff",
@@ -111,17 +101,9 @@ fn every_status_and_power_puts_an_address_in_or_out_or_leaves_it() {
     for case in cases() {
         let mut world = case.world(true);
         let told = world.reconcile_cluster();
-        let wanted: &[&str] = if case.belongs() {
-            &[OURS, OTHER]
-        } else {
-            &[OTHER]
-        };
+        let wanted: &[&str] = if case.belongs() { &[OURS, OTHER] } else { &[OTHER] };
         assert_eq!(addresses(&world), wanted, "{case:?}");
-        let calls: &[&str] = if case.belongs() == case.present {
-            &[]
-        } else {
-            &["set addresses"]
-        };
+        let calls: &[&str] = if case.belongs() == case.present { &[] } else { &["set addresses"] };
         assert_eq!(told.words(), calls, "{case:?}");
         count += 1;
         statuses.insert(case.status.label().to_owned());
@@ -142,18 +124,14 @@ fn the_last_address_leaves_only_when_its_machine_is_going() {
 
 #[test]
 fn a_machine_that_vanished_from_maas_is_out_and_one_that_cannot_be_read_changes_nothing() {
-    let case = cases()
-        .into_iter()
-        .find(|c| c.status == Status::Deployed && c.present && !c.deleting);
+    let case =
+        cases().into_iter().find(|c| c.status == Status::Deployed && c.present && !c.deleting);
     let mut world = case.clone().unwrap().world(true);
     let told = world.reconcile_cluster_with(|_, _, step| match step {
         Step::Read(Read::Machine(_)) => world::Turn::Fails(capmaas_core::Category::Server, false),
         _ => world::Turn::Answered,
     });
-    assert_eq!(
-        (told.words().len(), addresses(&world)),
-        (0, vec![OURS.to_owned(), OTHER.into()])
-    );
+    assert_eq!((told.words().len(), addresses(&world)), (0, vec![OURS.to_owned(), OTHER.into()]));
     world.maas.hosts.remove("aaa111");
     world.reconcile_cluster();
     assert_eq!(addresses(&world), [OTHER]);
@@ -161,9 +139,8 @@ fn a_machine_that_vanished_from_maas_is_out_and_one_that_cannot_be_read_changes_
 
 #[test]
 fn a_machine_taken_by_somebody_else_is_out() {
-    let case = cases()
-        .into_iter()
-        .find(|c| c.status == Status::Deployed && c.present && !c.deleting);
+    let case =
+        cases().into_iter().find(|c| c.status == Status::Deployed && c.present && !c.deleting);
     let mut world = case.unwrap().world(true);
     world.maas.host("aaa111").shown.owner = Some("somebody".into());
     world.reconcile_cluster();

@@ -11,22 +11,12 @@ use world::{CLUSTER, NAME, Turn, World};
 
 /// Addresses in the first record of MAAS.
 fn in_record(world: &World) -> Vec<String> {
-    world
-        .maas
-        .records
-        .values()
-        .next()
-        .map(|r| r.ips())
-        .unwrap_or_default()
+    world.maas.records.values().next().map(|r| r.ips()).unwrap_or_default()
 }
 
 fn reason(world: &World, name: &str) -> String {
     let status = world.kube.maas_machine(name).unwrap().status.unwrap();
-    let deployed = status
-        .conditions
-        .unwrap()
-        .into_iter()
-        .find(|c| c.kind == "MachineDeployed");
+    let deployed = status.conditions.unwrap().into_iter().find(|c| c.kind == "MachineDeployed");
     deployed.unwrap().reason.unwrap()
 }
 
@@ -59,11 +49,7 @@ fn a_control_plane_enters_the_record_and_leaves_it_one_ttl_before_its_release() 
         world.reconcile(NAME);
         assert!(world.now < left + 60, "it is never released");
     }
-    assert!(
-        world.now >= left + 10,
-        "released {} s after leaving",
-        world.now - left
-    );
+    assert!(world.now >= left + 10, "released {} s after leaving", world.now - left);
 }
 
 /// The cluster attaches the address; before the machine has noticed, it is deleted.
@@ -87,11 +73,7 @@ fn the_ttl_is_waited_for_even_when_the_machine_never_saw_itself_attached() {
         world.reconcile(NAME);
         assert!(world.now < left + 60, "it is never released");
     }
-    assert!(
-        world.now >= left + 10,
-        "released {} s after leaving",
-        world.now - left
-    );
+    assert!(world.now >= left + 10, "released {} s after leaving", world.now - left);
 }
 
 #[test]
@@ -121,13 +103,9 @@ fn a_machine_of_the_go_provider_is_taken_over_without_being_touched() {
     }
     assert_eq!(reason(&world, NAME), "MachineDeployed");
     let host = &world.maas.hosts["bbb222"];
-    assert_eq!(
-        host.shown.annotations.get(annotation::MACHINE).unwrap(),
-        NAME
-    );
+    assert_eq!(host.shown.annotations.get(annotation::MACHINE).unwrap(), NAME);
     assert!(
-        done.iter()
-            .all(|e| matches!(e, Effect::Patch { .. } | Effect::Annotate { .. })),
+        done.iter().all(|e| matches!(e, Effect::Patch { .. } | Effect::Annotate { .. })),
         "{done:?}"
     );
     assert_eq!(in_record(&world), ["10.0.0.11"]);
@@ -268,17 +246,8 @@ fn a_crash_while_the_record_goes_leaves_no_reservation_behind() {
 #[test]
 fn a_cluster_is_ready_only_when_its_record_can_exist() {
     let mut world = World::with_cluster();
-    let endpoint = capmaas_api::ApiEndpoint {
-        host: "api.maas".into(),
-        port: 6443,
-    };
-    world
-        .kube
-        .cluster
-        .as_mut()
-        .unwrap()
-        .spec
-        .control_plane_endpoint = Some(endpoint);
+    let endpoint = capmaas_api::ApiEndpoint { host: "api.maas".into(), port: 6443 };
+    world.kube.cluster.as_mut().unwrap().spec.control_plane_endpoint = Some(endpoint);
     world.maas.domains.clear();
     world.reconcile_cluster();
     assert!(!world.kube.maas_cluster().unwrap().status.unwrap().ready);
@@ -322,10 +291,7 @@ fn a_new_object_by_the_same_name_does_not_inherit_the_machine() {
         Turn::Answered
     });
     assert_eq!(world.maas.hosts["aaa111"].shown.status, Status::Releasing);
-    assert_eq!(
-        world.kube.maas_machine(NAME).unwrap().spec.provider_id,
-        None
-    );
+    assert_eq!(world.kube.maas_machine(NAME).unwrap().spec.provider_id, None);
 }
 
 #[test]

@@ -154,19 +154,15 @@ impl Case {
             (annotation::MACHINE, NAME),
             (annotation::MARK, "mark"),
         ];
-        host.shown.annotations = stamp
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .into_iter()
-            .collect();
+        host.shown.annotations =
+            stamp.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter().collect();
     }
 
     /// A control plane that may have been in the record waits one TTL before anything else.
     fn waits_for_resolvers(&self) -> bool {
         let held = !matches!(self.status, Status::Ready | Status::New);
-        let coming = matches!(
-            self.status,
-            Status::Allocated | Status::Deploying | Status::FailedDeployment
-        );
+        let coming =
+            matches!(self.status, Status::Allocated | Status::Deploying | Status::FailedDeployment);
         self.deleting && !self.paused && self.control_plane && held && (self.provisioned || !coming)
     }
 }
@@ -174,12 +170,7 @@ impl Case {
 fn condition(status: &Value, kind: &str) -> (String, String) {
     let list = status["conditions"].as_array().cloned().unwrap_or_default();
     let found = list.iter().find(|c| c["type"] == kind);
-    let text = |key: &str| {
-        found
-            .and_then(|c| c[key].as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |key: &str| found.and_then(|c| c[key].as_str()).unwrap_or_default().to_owned();
     (text("status"), text("reason"))
 }
 
@@ -239,10 +230,7 @@ fn every_status_power_and_situation_has_a_defined_outcome() {
         let mut told = world.reconcile(NAME);
         if case.waits_for_resolvers() {
             assert_eq!(told.words(), [""; 0], "{case:?}");
-            assert!(
-                told.done().unwrap().requeue.is_some_and(|s| s <= 10),
-                "{case:?}"
-            );
+            assert!(told.done().unwrap().requeue.is_some_and(|s| s <= 10), "{case:?}");
             world.now += 10;
             told = world.reconcile(NAME);
         }
@@ -256,11 +244,7 @@ fn every_status_power_and_situation_has_a_defined_outcome() {
         outcomes.insert(outcome);
         statuses.insert(case.status.label().to_owned());
     }
-    println!(
-        "{count} situations, {} statuses, {} outcomes",
-        statuses.len(),
-        outcomes.len()
-    );
+    println!("{count} situations, {} statuses, {} outcomes", statuses.len(), outcomes.len());
     assert_eq!(count, 24 * 4 * 2 * 2 * 2 * 2);
     assert_eq!(outcomes.len(), 11);
     assert!(Status::all().all(|s| statuses.contains(s.label())));
@@ -277,18 +261,13 @@ fn a_foreign_machine_is_never_touched_in_any_situation() {
             let host = world.maas.host("aaa111");
             host.shown.owner = owner.map(str::to_owned);
             host.agent_name = mark.into();
-            host.shown
-                .annotations
-                .insert(annotation::MARK.into(), mark.into());
+            host.shown.annotations.insert(annotation::MARK.into(), mark.into());
             let before = host.shown.clone();
             for _ in 0..3 {
                 if world.kube.maas_machine(NAME).is_some() {
                     let told = world.reconcile(NAME);
                     let only_ours = told.words().iter().all(|w| {
-                        matches!(
-                            *w,
-                            "patch" | "allocate" | "annotate" | "swap off" | "deploy"
-                        )
+                        matches!(*w, "patch" | "allocate" | "annotate" | "swap off" | "deploy")
                     });
                     assert!(only_ours, "{case:?}: {:?}", told.words());
                 }
@@ -309,10 +288,7 @@ fn a_machine_that_ran_from_memory_and_lost_power_is_lost_and_never_powered_on() 
         let told = world.reconcile(NAME);
         assert_eq!(told.words(), [""; 0], "{case:?}");
         let status = told.done().unwrap().status.clone().unwrap();
-        assert!(
-            !status.ready && status.failure_message.is_some(),
-            "{case:?}"
-        );
+        assert!(!status.ready && status.failure_message.is_some(), "{case:?}");
     }
 }
 

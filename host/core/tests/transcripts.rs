@@ -25,10 +25,7 @@ fn updating() -> bool {
 
 fn files() -> BTreeSet<PathBuf> {
     let entries = std::fs::read_dir(folder()).expect("the folder of transcripts");
-    entries
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some())
-        .collect()
+    entries.map(|e| e.expect("an entry").path()).filter(|p| p.extension().is_some()).collect()
 }
 
 /// Pretty, with sorted keys whatever features serde_json was built with.
@@ -38,9 +35,7 @@ fn text(value: &Value) -> String {
             Value::Object(map) => {
                 let mut keys: Vec<&String> = map.keys().collect();
                 keys.sort();
-                keys.into_iter()
-                    .map(|k| (k.clone(), sorted(&map[k])))
-                    .collect()
+                keys.into_iter().map(|k| (k.clone(), sorted(&map[k]))).collect()
             }
             Value::Array(list) => list.iter().map(sorted).collect(),
             other => other.clone(),
@@ -67,9 +62,7 @@ fn again<N: DeserializeOwned + Serialize, S: Serialize>(
     next: impl Fn(&N, &[Reply]) -> Step<S>,
 ) -> (Value, Vec<Value>) {
     let snapshot: N = serde_json::from_value(recorded["snapshot"].clone()).expect("a snapshot");
-    let steps = (0..=replies.len())
-        .map(|n| json!(next(&snapshot, &replies[..n])))
-        .collect();
+    let steps = (0..=replies.len()).map(|n| json!(next(&snapshot, &replies[..n]))).collect();
     (json!(snapshot), steps)
 }
 
@@ -87,11 +80,7 @@ fn every_transcript_replays_byte_for_byte() {
             reconciles += 1;
         }
         let told = text(&document);
-        assert!(
-            told == recorded,
-            "{}",
-            first_difference(&path, &recorded, &told)
-        );
+        assert!(told == recorded, "{}", first_difference(&path, &recorded, &told));
     }
     assert!(reconciles > 0, "no transcript was found");
 }
@@ -106,16 +95,8 @@ fn every_story_still_goes_as_it_is_written_down() {
             std::fs::write(&path, &told).expect("the transcript is written");
         }
         let recorded = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            told == recorded,
-            "{}",
-            first_difference(&path, &recorded, &told)
-        );
-        assert!(
-            written.insert(path),
-            "two stories are called {}",
-            story.name
-        );
+        assert!(told == recorded, "{}", first_difference(&path, &recorded, &told));
+        assert!(written.insert(path), "two stories are called {}", story.name);
     }
     if updating() {
         for stray in files().difference(&written) {
@@ -127,9 +108,8 @@ fn every_story_still_goes_as_it_is_written_down() {
 
 fn first_difference(path: &Path, recorded: &str, told: &str) -> String {
     let mut lines = recorded.lines().zip(told.lines()).enumerate();
-    let (line, (was, is)) = lines
-        .find(|(_, (was, is))| was != is)
-        .unwrap_or((0, ("another end", "")));
+    let (line, (was, is)) =
+        lines.find(|(_, (was, is))| was != is).unwrap_or((0, ("another end", "")));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     format!("{name}, line {}:\n  was {was}\n  is  {is}", line + 1)
 }

@@ -10,8 +10,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 
-/// The same words about the same object are not repeated within this time.
+/// The same words, one after another, about the same object are not repeated within this time.
 const QUIET: Duration = Duration::from_secs(600);
+
+/// The uid of an object, and a reason.
+type Subject = (String, String);
 
 /// Publishes events of type `events.k8s.io/v1`, each with its own words.
 ///
@@ -21,7 +24,7 @@ const QUIET: Duration = Duration::from_secs(600);
 pub struct Events {
     client: Client,
     instance: String,
-    said: Arc<Mutex<HashMap<String, Instant>>>,
+    said: Arc<Mutex<HashMap<Subject, (String, Instant)>>>,
 }
 
 impl Events {
@@ -48,11 +51,11 @@ impl Events {
     }
 
     fn new_words(&self, reference: &ObjectReference, event: &Event) -> bool {
-        let uid = reference.uid.as_deref().unwrap_or_default();
-        let words = format!("{uid}/{}/{}", event.reason, event.note);
+        let uid = reference.uid.clone().unwrap_or_default();
         let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
-        said.retain(|_, at| at.elapsed() < QUIET);
-        said.insert(words, Instant::now()).is_none()
+        said.retain(|_, (_, at)| at.elapsed() < QUIET);
+        let last = said.insert((uid, event.reason.clone()), (event.note.clone(), Instant::now()));
+        last.is_none_or(|(note, _)| note != event.note)
     }
 
     fn event(&self, reference: &ObjectReference, event: &Event) -> KubeEvent {

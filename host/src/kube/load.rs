@@ -49,7 +49,9 @@ impl Loader {
         });
         let maas_cluster = match infrastructure {
             Some(name) => {
-                Api::<MaasCluster>::namespaced(self.client.clone(), namespace).get_opt(&name).await?
+                Api::<MaasCluster>::namespaced(self.client.clone(), namespace)
+                    .get_opt(&name)
+                    .await?
             }
             None => None,
         };
@@ -94,9 +96,10 @@ impl Loader {
 /// The owner of a kind in Cluster API's group, whatever its version: it depends on the age of
 /// Cluster API.
 fn owner<'a>(meta: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerReference> {
-    meta.owner_references.iter().flatten().find(|o| {
-        o.kind == kind && o.api_version.split('/').next() == Some(names::CLUSTER_GROUP)
-    })
+    meta.owner_references
+        .iter()
+        .flatten()
+        .find(|o| o.kind == kind && o.api_version.split('/').next() == Some(names::CLUSTER_GROUP))
 }
 
 fn label(meta: &ObjectMeta, name: &str) -> Option<String> {

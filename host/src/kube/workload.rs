@@ -102,9 +102,7 @@ impl Workloads {
     }
 }
 
-async fn within<T>(
-    call: impl Future<Output = Result<T, CallError>>,
-) -> Result<T, CallError> {
+async fn within<T>(call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
     let late = || problem(Category::Unavailable, "no answer in time");
     tokio::time::timeout(TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
 }
@@ -117,7 +115,8 @@ async fn connect(kubeconfig: &str) -> Result<Client, CallError> {
         return Err(problem(Category::Malformed, message));
     }
     let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(TIMEOUT);
     config.write_timeout = Some(TIMEOUT);

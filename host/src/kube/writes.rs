@@ -74,10 +74,8 @@ where
 {
     let api: Api<K> = Api::namespaced(client.clone(), &object.namespace);
     match api.get_opt(&object.name).await {
-        Ok(Some(found)) => serde_json::to_value(found).map_or_else(
-            |_| Reply::Failed(malformed("the object cannot be read")),
-            Reply::Object,
-        ),
+        Ok(Some(found)) => serde_json::to_value(found)
+            .map_or_else(|_| Reply::Failed(malformed("the object cannot be read")), Reply::Object),
         Ok(None) => Reply::Absent,
         Err(error) => Reply::Failed(call_error(&error)),
     }

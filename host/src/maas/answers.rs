@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capmaas_core::maas::{
-    DnsAddress, DnsResource, Image, Machine, MaasEvent, Power, ReservedAddress, Status, User,
+    DnsAddress, DnsResource, Image, MaasEvent, Machine, Power, ReservedAddress, Status, User,
 };
 use capmaas_core::{CallError, Category};
 use serde::Deserialize;
@@ -133,7 +133,7 @@ pub(super) fn user(value: Value) -> Result<User, CallError> {
     #[derive(Deserialize)]
     struct WireUser {
         username: String,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         is_superuser: bool,
     }
     let user: WireUser = wire(value, "user")?;
@@ -187,6 +187,7 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
     #[serde(default)]
     struct WireResource {
         id: i64,
+        #[serde(deserialize_with = "or_default")]
         fqdn: String,
         address_ttl: Option<u32>,
         #[serde(deserialize_with = "or_default")]

@@ -82,6 +82,8 @@ impl Client {
             let pem = std::fs::read(path)
                 .with_context(|| format!("cannot read the MAAS CA file {}", path.display()))?;
             let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+                .ok()
+                .filter(|found| !found.is_empty())
                 .with_context(|| format!("{} holds no PEM certificate", path.display()))?;
             builder = builder.tls_certs_merge(certificates);
         }
@@ -191,10 +193,11 @@ impl Client {
         if status.is_success() {
             return parse(&body, reading);
         }
-        if status == StatusCode::UNAUTHORIZED {
+        let error = refusal(status, html, retry_after, &String::from_utf8_lossy(&body));
+        if error.category == Category::Unauthorized {
             self.forget();
         }
-        Err(refusal(status, html, retry_after, &String::from_utf8_lossy(&body)))
+        Err(error)
     }
 }
 
@@ -237,12 +240,7 @@ fn transport(error: &reqwest::Error) -> CallError {
 }
 
 /// What MAAS's refusal means. Texts are MAAS's own (3.5 – 3.7).
-fn refusal(
-    status: StatusCode,
-    html: bool,
-    retry_after: Option<u64>,
-    body: &str,
-) -> CallError {
+fn refusal(status: StatusCode, html: bool, retry_after: Option<u64>, body: &str) -> CallError {
     let code = status.as_u16();
     // Anonymous callers of /machines/ have a handler of their own, which knows no such operation.
     let anonymous = code == 400 && body.starts_with("Unrecognised signature");
@@ -266,7 +264,9 @@ fn words(code: u16, html: bool, body: &str) -> String {
         // The body of a 401 may hold the very signature that would have been right.
         401 if body.contains("Expired timestamp") => "expired timestamp".into(),
         401 => "the API key is not accepted".into(),
-        300..=399 => "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into(),
+        300..=399 => {
+            "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into()
+        }
         _ if html => format!("HTTP {code}"),
         _ if body.trim().is_empty() => match code {
             403 => "not allowed, or the machine is locked".into(),
@@ -318,7 +318,8 @@ mod tests {
 
     #[test]
     fn the_secret_in_a_401_is_never_repeated() {
-        let body = "Authorization Error: 'Invalid signature. Expected signature base string: &s3cret'";
+        let body =
+            "Authorization Error: 'Invalid signature. Expected signature base string: &s3cret'";
         let error = refusal(StatusCode::UNAUTHORIZED, true, None, body);
         assert!(!error.message.contains("s3cret"), "{}", error.message);
     }

@@ -45,10 +45,8 @@ async fn perform(
             let Some(data) = user_data else {
                 return Err(failure(Category::BadRequest, "the bootstrap data is not at hand"));
             };
-            let mut form = vec![
-                ("distro_series", distro_series.clone()),
-                ("user_data", data.to_owned()),
-            ];
+            let mut form =
+                vec![("distro_series", distro_series.clone()), ("user_data", data.to_owned())];
             if *in_memory {
                 form.push(("ephemeral_deploy", "true".into()));
             }
@@ -121,13 +119,13 @@ async fn operation(
 
 fn shown(value: Value) -> Result<Reply, CallError> {
     // It was carried out: an answer that cannot be read leaves open what it said.
-    let machine = answers::machine(value)
-        .map_err(|e| CallError { category: Category::Unknown, ..e })?;
+    let machine =
+        answers::machine(value).map_err(|e| CallError { category: Category::Unknown, ..e })?;
     Ok(Reply::Machine(Box::new(machine)))
 }
 
 fn record(value: Value) -> Result<Reply, CallError> {
-    let record = answers::dns_resource(value)
-        .map_err(|e| CallError { category: Category::Unknown, ..e })?;
+    let record =
+        answers::dns_resource(value).map_err(|e| CallError { category: Category::Unknown, ..e })?;
     Ok(Reply::Dns(vec![record]))
 }

@@ -110,9 +110,7 @@ pub(super) fn ranking(answer: wit::Ranking) -> core::Answer {
     let rejected = answer.rejected.into_iter();
     core::Answer::Ranked(core::Ranking {
         order: answer.order,
-        rejected: rejected
-            .map(|r| core::Rejection { index: r.index, reason: r.reason })
-            .collect(),
+        rejected: rejected.map(|r| core::Rejection { index: r.index, reason: r.reason }).collect(),
     })
 }
 

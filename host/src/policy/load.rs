@@ -241,7 +241,9 @@ impl Loaded {
                 let list: Vec<String> = issues
                     .iter()
                     .take(5)
-                    .map(|(at, problem)| format!("{}: {problem}", if at.is_empty() { "/" } else { at }))
+                    .map(|(at, problem)| {
+                        format!("{}: {problem}", if at.is_empty() { "/" } else { at })
+                    })
                     .collect();
                 bail!("it does not accept its configuration: {}", list.join("; "))
             }
@@ -261,9 +263,11 @@ impl Loaded {
             (Policy::Allocation(pre), Question::Rank { request, candidates }) => {
                 let request = convert::allocation_request(request, &self.config);
                 let candidates: Vec<_> = candidates.iter().map(convert::candidate).collect();
-                let answer = call!(self, pre, |i, s| i
-                    .capmaas_policy_allocation()
-                    .call_rank(&mut s, &request, &candidates))?;
+                let answer = call!(self, pre, |i, s| i.capmaas_policy_allocation().call_rank(
+                    &mut s,
+                    &request,
+                    &candidates
+                ))?;
                 answer.map(convert::ranking).map_err(convert::refusal)
             }
             (Policy::DnsNaming(pre), Question::Name(request)) => {
@@ -290,7 +294,8 @@ fn described(name: String, version: String) -> Result<Description, Refused> {
         (1..=longest).contains(&s.len()) && s.chars().all(|c| c.is_ascii_graphic())
     };
     if !sound(&name, 63) || !sound(&version, 40) {
-        let message = "describe() must give a name of 1-63 and a version of 1-40 printable characters";
+        let message =
+            "describe() must give a name of 1-63 and a version of 1-40 printable characters";
         return Err(refused("bad-answer", message));
     }
     Ok(Description { name, version })

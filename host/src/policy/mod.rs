@@ -28,9 +28,11 @@ pub use source::PolicyDir;
 /// The three built-in components, as `plugins/build.sh` made them.
 pub mod embedded {
     /// Which machine to take.
-    pub const ALLOCATION: &[u8] = include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/allocation-default.wasm"));
+    pub const ALLOCATION: &[u8] =
+        include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/allocation-default.wasm"));
     /// How to name a cluster's endpoint.
-    pub const DNS_NAMING: &[u8] = include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/dns-naming-default.wasm"));
+    pub const DNS_NAMING: &[u8] =
+        include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/dns-naming-default.wasm"));
     /// What to do when something fails.
     pub const FAILURE_HANDLING: &[u8] =
         include_bytes!(concat!(env!("CAPMAAS_POLICIES"), "/failure-handling-default.wasm"));

@@ -68,7 +68,8 @@ pub(super) fn store(engine: &Engine, limits: &Limits, policy: &str) -> Store<Cal
     let mut store = Store::new(&engine.wasm, state);
     store.limiter(|state| state);
     // One more for the tick that is under way.
-    let ticks = u64::try_from(timeout.as_millis() / TICK.as_millis().max(1)).unwrap_or(u64::MAX / 2);
+    let ticks =
+        u64::try_from(timeout.as_millis() / TICK.as_millis().max(1)).unwrap_or(u64::MAX / 2);
     store.set_epoch_deadline(ticks.saturating_add(1).min(u64::MAX / 2));
     store.epoch_deadline_trap();
     store.set_hostcall_fuel(*answer);

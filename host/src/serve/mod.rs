@@ -19,9 +19,8 @@ pub async fn health(address: SocketAddr, ready: Receiver<bool>) -> Result<()> {
             false => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
         }
     };
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(readiness));
+    let routes =
+        Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readiness));
     let listener = tokio::net::TcpListener::bind(address)
         .await
         .with_context(|| format!("--health-addr {address} cannot be bound"))?;

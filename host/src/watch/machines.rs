@@ -82,7 +82,6 @@ pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Re
     Ok(())
 }
 
-
 fn of_machine(store: &Store<MaasMachine>, machine: &DynamicObject) -> Vec<ObjectRef<MaasMachine>> {
     let spec = &machine.data["spec"]["infrastructureRef"];
     let reference: capmaas_api::cluster_api::ObjectReference =

@@ -5,11 +5,11 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "allocation-policy" });
 
+use capmaas::policy::types::Refusal;
 use exports::capmaas::policy::allocation::{
     Candidate, Constraints, Guest as Allocation, Ranking, Request, Shortlisting,
 };
 use exports::capmaas::policy::metadata::{Description, Guest as Metadata, Issue};
-use capmaas::policy::types::Refusal;
 
 struct Policy;
 

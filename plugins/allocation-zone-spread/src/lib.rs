@@ -44,9 +44,7 @@ impl Metadata for Policy {
     }
 
     fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        parse(&config)
-            .map(|_| ())
-            .map_err(|problem| vec![Issue { pointer: "".into(), problem }])
+        parse(&config).map(|_| ()).map_err(|problem| vec![Issue { pointer: "".into(), problem }])
     }
 }
 
@@ -54,7 +52,11 @@ impl Allocation for Policy {
     fn shortlist(request: Request) -> Result<Shortlisting, Refusal> {
         let config = parse(&request.context.config).map_err(Refusal::BadConfig)?;
         let spread = request.role == "control-plane" || config.workers;
-        Ok(if spread { Shortlisting::Inspect(anything()) } else { Shortlisting::Narrow(anything()) })
+        Ok(if spread {
+            Shortlisting::Inspect(anything())
+        } else {
+            Shortlisting::Narrow(anything())
+        })
     }
 
     fn rank(request: Request, candidates: Vec<Candidate>) -> Result<Ranking, Refusal> {

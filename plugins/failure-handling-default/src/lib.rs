@@ -69,9 +69,7 @@ impl Metadata for Policy {
     }
 
     fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        parse(&config)
-            .map(|_| ())
-            .map_err(|problem| vec![Issue { pointer: "".into(), problem }])
+        parse(&config).map(|_| ()).map_err(|problem| vec![Issue { pointer: "".into(), problem }])
     }
 }
 

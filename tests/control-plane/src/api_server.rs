@@ -41,10 +41,7 @@ impl Etcd {
             environment: Vec::new(),
             log: dir.join("etcd.log"),
         })?;
-        Ok(Self {
-            process: Arc::new(process),
-            url,
-        })
+        Ok(Self { process: Arc::new(process), url })
     }
 }
 

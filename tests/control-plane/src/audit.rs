@@ -47,7 +47,8 @@ pub(crate) fn flags(dir: &Path) -> Result<Vec<String>> {
 /// All calls so far. Watches appear when they end.
 pub(crate) fn read(dir: &Path) -> Result<Vec<AuditedCall>> {
     let file = log(dir);
-    let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let text =
+        std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
     // the last line may be half written
     Ok(text.lines().filter_map(|line| parse(line).ok()).collect())
 }
@@ -89,10 +90,7 @@ fn parse(line: &str) -> serde_json::Result<AuditedCall> {
     let path = entry.request_uri.split('?').next().unwrap_or_default();
     let (resource, namespace) = match entry.object_ref {
         Some(object) if object.subresource.is_empty() => (object.resource, object.namespace),
-        Some(object) => (
-            format!("{}/{}", object.resource, object.subresource),
-            object.namespace,
-        ),
+        Some(object) => (format!("{}/{}", object.resource, object.subresource), object.namespace),
         None => (path.to_owned(), String::new()),
     };
     Ok(AuditedCall {

@@ -51,12 +51,7 @@ impl Plan {
         let control_plane = &binaries.capi_control_plane;
         Ok(Self(vec![
             component("core", core, "capi-system", true)?,
-            component(
-                "bootstrap-kubeadm",
-                bootstrap,
-                "capi-kubeadm-bootstrap-system",
-                false,
-            )?,
+            component("bootstrap-kubeadm", bootstrap, "capi-kubeadm-bootstrap-system", false)?,
             component(
                 "control-plane-kubeadm",
                 control_plane,
@@ -179,19 +174,14 @@ impl Footing {
 fn established(crd: &CustomResourceDefinition) -> bool {
     let status = crd.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_ref());
-    conditions.is_some_and(|all| {
-        all.iter()
-            .any(|c| c.type_ == "Established" && c.status == "True")
-    })
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Established" && c.status == "True"))
 }
 
 /// Asks `/readyz`. One plain request; no HTTP client is worth having for it.
 async fn healthy(port: u16) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream
-            .write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            .await?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer)

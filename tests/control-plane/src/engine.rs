@@ -21,10 +21,7 @@ impl Engine {
             .enable_all()
             .build()
             .context("start a tokio runtime")?;
-        Ok(Self {
-            gear: Gear(runtime.handle().clone()),
-            runtime: Some(runtime),
-        })
+        Ok(Self { gear: Gear(runtime.handle().clone()), runtime: Some(runtime) })
     }
 
     /// A way in, for those who do not own the runtime.

@@ -36,14 +36,8 @@ impl Authority {
             KeyUsagePurpose::DigitalSignature,
         ];
         let certificate = params.self_signed(&key).context("sign a CA")?;
-        let pair = Pair {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        };
-        Ok(Self {
-            pair,
-            issuer: Issuer::new(params, key),
-        })
+        let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
+        Ok(Self { pair, issuer: Issuer::new(params, key) })
     }
 
     /// The authority's own certificate and key.
@@ -78,15 +72,10 @@ impl Authority {
 
     fn issue(&self, mut params: CertificateParams) -> Result<Pair> {
         let key = KeyPair::generate().context("generate a key")?;
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyEncipherment,
-        ];
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         let certificate = params.signed_by(&key, &self.issuer).context("sign")?;
-        Ok(Pair {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        })
+        Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 }
 
@@ -96,10 +85,7 @@ impl Authority {
 /// Only when no key can be generated.
 pub(crate) fn service_account_keys() -> Result<Pair> {
     let key = KeyPair::generate().context("generate a service-account key")?;
-    Ok(Pair {
-        certificate: key.public_key_pem(),
-        key: key.serialize_pem(),
-    })
+    Ok(Pair { certificate: key.public_key_pem(), key: key.serialize_pem() })
 }
 
 fn params(common_name: &str, organization: Option<&str>) -> Result<CertificateParams> {

@@ -35,11 +35,7 @@ pub struct PlaneOptions {
 
 impl Default for PlaneOptions {
     fn default() -> Self {
-        Self {
-            garbage_collection: true,
-            cluster_api: true,
-            keep: false,
-        }
+        Self { garbage_collection: true, cluster_api: true, keep: false }
     }
 }
 
@@ -71,25 +67,15 @@ impl ManagementPlane {
         let dir = std::path::absolute(dir)?;
         std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         if std::fs::read_dir(&dir)?.next().is_some() {
-            bail!(
-                "{} is not empty: a plane removes its folder at the end",
-                dir.display()
-            );
+            bail!("{} is not empty: a plane removes its folder at the end", dir.display());
         }
         let keep = options.keep || std::env::var_os("CONTROL_PLANE_KEEP").is_some_and(|v| v == "1");
         if keep {
             // not `eprintln!`, which the test harness captures
-            let _ = writeln!(
-                std::io::stderr(),
-                "the control plane's files stay in {}",
-                dir.display()
-            );
+            let _ =
+                writeln!(std::io::stderr(), "the control plane's files stay in {}", dir.display());
         }
-        let janitor = if keep {
-            None
-        } else {
-            Some(Janitor::watch(&dir)?)
-        };
+        let janitor = if keep { None } else { Some(Janitor::watch(&dir)?) };
         let nursery = Nursery::new()?;
         let engine = Engine::new()?;
         let etcd = Etcd::spawn(&nursery, &binaries, &dir)?;
@@ -128,10 +114,7 @@ impl ManagementPlane {
         static SHARED: OnceLock<Result<ManagementPlane, String>> = OnceLock::new();
         let plane = SHARED.get_or_init(|| {
             let start = || -> Result<Self> {
-                let dir = tempfile::Builder::new()
-                    .prefix("control-plane-")
-                    .tempdir()?
-                    .keep();
+                let dir = tempfile::Builder::new().prefix("control-plane-").tempdir()?.keep();
                 Self::start(&dir, PlaneOptions::default())
             };
             start().map_err(|error| format!("{error:#}"))
@@ -148,8 +131,7 @@ impl ManagementPlane {
             let plan = Plan::new(&self.binaries)?;
             let footing = Footing::read(&plan, &self.binaries.capi_manifests, self.ca_pem())?;
             let config = self.config.clone();
-            self.gear()
-                .wait(async move { footing.lay(&Client::try_from(config)?).await })?;
+            self.gear().wait(async move { footing.lay(&Client::try_from(config)?).await })?;
             let managers = plan.spawn(&self.nursery, &self.server, &self.dir)?;
             self.processes().extend(managers.processes());
             self.gear().wait(managers.wait_ready(PATIENCE))?;
@@ -168,10 +150,7 @@ impl ManagementPlane {
                 format!("--authorization-kubeconfig={kubeconfig}"),
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--secure-port={}", ports::free()?),
-                format!(
-                    "--cert-dir={}",
-                    self.dir.join("controller-manager").display()
-                ),
+                format!("--cert-dir={}", self.dir.join("controller-manager").display()),
                 "--leader-elect=false".to_owned(),
                 "--controllers=garbage-collector-controller,namespace-controller".to_owned(),
             ],
@@ -231,9 +210,7 @@ impl ManagementPlane {
         namespace.metadata.name = Some(name.to_owned());
         self.gear().wait(async move {
             let namespaces: Api<Namespace> = Api::all(Client::try_from(config)?);
-            namespaces
-                .create(&PostParams::default(), &namespace)
-                .await?;
+            namespaces.create(&PostParams::default(), &namespace).await?;
             Ok(())
         })
     }
@@ -263,10 +240,7 @@ impl ManagementPlane {
                 .create_token_request(&account, &PostParams::default(), &request)
                 .await
                 .with_context(|| format!("a token for {owner}/{account}"))?;
-            answer
-                .status
-                .map(|s| s.token)
-                .context("an answer without a token")
+            answer.status.map(|s| s.token).context("an answer without a token")
         })?;
         let identity = Identity::Token(&token);
         let text = kubeconfig::render(self.server(), self.ca_pem(), &identity, namespace)?;
@@ -278,9 +252,7 @@ impl ManagementPlane {
     /// # Errors
     /// When one has.
     pub fn check(&self) -> Result<()> {
-        self.processes()
-            .iter()
-            .try_for_each(|process| process.check())
+        self.processes().iter().try_for_each(|process| process.check())
     }
 
     /// What ServiceAccounts have asked of the API server so far; the shipped controller is one.
@@ -343,7 +315,5 @@ impl Drop for ManagementPlane {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

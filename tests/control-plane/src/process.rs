@@ -55,10 +55,7 @@ impl Nursery {
         let thread = std::thread::Builder::new()
             .name("nursery".to_owned())
             .spawn(move || nurse(&received))?;
-        Ok(Arc::new(Self {
-            orders,
-            thread: Some(thread),
-        }))
+        Ok(Arc::new(Self { orders, thread: Some(thread) }))
     }
 
     /// Starts a process.
@@ -71,13 +68,7 @@ impl Nursery {
         let log = program.log.clone();
         self.order(Order::Spawn(Box::new(program), reply))?;
         let (id, pid) = answer.recv().context("the nursery is closed")??;
-        Ok(Running {
-            nursery: Arc::clone(self),
-            id,
-            pid,
-            name,
-            log,
-        })
+        Ok(Running { nursery: Arc::clone(self), id, pid, name, log })
     }
 
     /// Kills every process, and returns when they are gone.
@@ -89,9 +80,7 @@ impl Nursery {
     }
 
     fn order(&self, order: Order) -> Result<()> {
-        self.orders
-            .send(order)
-            .map_err(|_| anyhow!("the nursery is closed"))
+        self.orders.send(order).map_err(|_| anyhow!("the nursery is closed"))
     }
 }
 
@@ -186,9 +175,7 @@ fn nurse(orders: &Receiver<Order>) {
                 let _ = reply.send(born);
             }
             Order::Status(id, reply) => {
-                let status = children
-                    .get_mut(&id)
-                    .and_then(|c| c.try_wait().ok().flatten());
+                let status = children.get_mut(&id).and_then(|c| c.try_wait().ok().flatten());
                 let _ = reply.send(status);
             }
             Order::Kill(id, reply) => {

@@ -54,21 +54,11 @@ impl ManagementPlane {
         namespace: &str,
         values: &[(&str, &str)],
     ) -> Result<String> {
-        let chart = chart_dir
-            .to_str()
-            .context("a chart folder that is no UTF-8")?;
-        let settings: Vec<String> = values
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        let mut arguments = vec![
-            "install",
-            release,
-            chart,
-            "--namespace",
-            namespace,
-            "--create-namespace",
-        ];
+        let chart = chart_dir.to_str().context("a chart folder that is no UTF-8")?;
+        let settings: Vec<String> =
+            values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mut arguments =
+            vec!["install", release, chart, "--namespace", namespace, "--create-namespace"];
         for setting in &settings {
             arguments.extend(["--set", setting]);
         }
@@ -94,10 +84,7 @@ impl ManagementPlane {
         let mut command = Command::new(&self.binaries().kubectl);
         // its caches of what the server offers would otherwise go to the user's home folder
         command
-            .arg(format!(
-                "--cache-dir={}",
-                self.dir().join("kubectl-cache").display()
-            ))
+            .arg(format!("--cache-dir={}", self.dir().join("kubectl-cache").display()))
             .env("KUBECONFIG", self.kubeconfig())
             .env("HOME", self.dir());
         command
@@ -112,11 +99,7 @@ fn run(
 ) -> Result<String> {
     let mut child = command
         .args(arguments)
-        .stdin(if input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -125,9 +108,7 @@ fn run(
         // it reads everything before it says anything; should it end early, what it said matters more
         let _ = pipe.write_all(input.as_bytes());
     }
-    let output = child
-        .wait_with_output()
-        .with_context(|| format!("run {name}"))?;
+    let output = child.wait_with_output().with_context(|| format!("run {name}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         bail!(

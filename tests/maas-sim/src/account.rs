@@ -35,17 +35,11 @@ pub(crate) fn users(world: &World) -> Reply {
 }
 
 pub(crate) fn user(world: &World, name: &str) -> Result<Reply, Reply> {
-    world
-        .user(name)
-        .map(|u| Reply::json(&u.json()))
-        .ok_or_else(|| Reply::not_found("User"))
+    world.user(name).map(|u| Reply::json(&u.json())).ok_or_else(|| Reply::not_found("User"))
 }
 
 pub(crate) fn tokens(user: &User) -> Reply {
-    let list = user
-        .tokens
-        .iter()
-        .map(|t| json!({"name": t.name, "token": t.text()}));
+    let list = user.tokens.iter().map(|t| json!({"name": t.name, "token": t.text()}));
     Reply::json(&Value::Array(list.collect()))
 }
 

@@ -70,18 +70,11 @@ impl Cidr {
         if bits > 32 {
             return Err(wrong());
         }
-        Ok(Self {
-            network: u32::from(address) & Self::mask(bits),
-            bits,
-        })
+        Ok(Self { network: u32::from(address) & Self::mask(bits), bits })
     }
 
     fn mask(bits: u8) -> u32 {
-        if bits == 0 {
-            0
-        } else {
-            u32::MAX << (32 - u32::from(bits))
-        }
+        if bits == 0 { 0 } else { u32::MAX << (32 - u32::from(bits)) }
     }
 
     pub(crate) fn contains(self, ip: IpAddr) -> bool {
@@ -98,18 +91,12 @@ pub(crate) fn parse_range(text: &str) -> Result<(Ipv4Addr, Ipv4Addr)> {
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let first: Ipv4Addr = first.trim().parse().map_err(|_| wrong())?;
     let last: Ipv4Addr = last.trim().parse().map_err(|_| wrong())?;
-    if last < first {
-        Err(wrong())
-    } else {
-        Ok((first, last))
-    }
+    if last < first { Err(wrong()) } else { Ok((first, last)) }
 }
 
 impl World {
     pub(crate) fn subnet_of(&self, ip: IpAddr) -> Option<usize> {
-        self.subnets
-            .iter()
-            .position(|s| Cidr::parse(&s.cidr).is_ok_and(|c| c.contains(ip)))
+        self.subnets.iter().position(|s| Cidr::parse(&s.cidr).is_ok_and(|c| c.contains(ip)))
     }
 
     /// The row with this address; of several the lowest id, as MAAS takes it.
@@ -142,12 +129,8 @@ impl World {
         let of = |r: &&Row| {
             r.kind == AllocType::Auto && r.interface.as_ref().is_some_and(|(m, _)| m == system_id)
         };
-        let mine: Vec<(u64, usize)> = self
-            .rows
-            .values()
-            .filter(of)
-            .filter_map(|r| Some((r.id, r.subnet?)))
-            .collect();
+        let mine: Vec<(u64, usize)> =
+            self.rows.values().filter(of).filter_map(|r| Some((r.id, r.subnet?))).collect();
         for (id, subnet) in mine {
             if self.rows[&id].ip.is_some() {
                 continue;
@@ -161,19 +144,12 @@ impl World {
     }
 
     fn lowest_free(&self, subnet: usize) -> Result<Ipv4Addr, String> {
-        let exhausted = || {
-            format!(
-                "No more IPs available in subnet: {}.",
-                self.subnets[subnet].cidr
-            )
-        };
+        let exhausted =
+            || format!("No more IPs available in subnet: {}.", self.subnets[subnet].cidr);
         let (first, last) = parse_range(&self.subnets[subnet].auto).map_err(|_| exhausted())?;
         let used: HashSet<IpAddr> = self.rows.values().filter_map(|r| r.ip).collect();
         let free = |n: &u32| !used.contains(&IpAddr::V4(Ipv4Addr::from(*n)));
-        (u32::from(first)..=u32::from(last))
-            .find(free)
-            .map(Ipv4Addr::from)
-            .ok_or_else(exhausted)
+        (u32::from(first)..=u32::from(last)).find(free).map(Ipv4Addr::from).ok_or_else(exhausted)
     }
 
     /// Takes a machine's AUTO addresses away; the rows stay, so DNS records that name them show `null`.
@@ -197,19 +173,12 @@ impl World {
                 .collect()
         };
         let configured = of(AllocType::Auto);
-        if configured.is_empty() {
-            of(AllocType::Discovered)
-        } else {
-            configured
-        }
+        if configured.is_empty() { of(AllocType::Discovered) } else { configured }
     }
 
     /// As the machine's `ip_addresses` shows them.
     pub(crate) fn machine_ips(&self, machine: &Machine) -> Vec<String> {
-        self.machine_rows(machine)
-            .into_iter()
-            .map(|(_, ip)| ip.to_string())
-            .collect()
+        self.machine_rows(machine).into_iter().map(|(_, ip)| ip.to_string()).collect()
     }
 
     pub(crate) fn row_json(&self, row: &Row) -> Value {
@@ -235,10 +204,7 @@ impl World {
 pub(crate) fn list(world: &World, user: &User, request: &Request) -> Result<Reply, Reply> {
     let all = stringbool(&request.query, "all")?.unwrap_or(false);
     if all && !user.admin {
-        return Err(Reply::text(
-            403,
-            "Listing all IP addresses requires admin privileges.",
-        ));
+        return Err(Reply::text(403, "Listing all IP addresses requires admin privileges."));
     }
     let wanted = match form_value(&request.query, "ip") {
         Some(text) => Some(
@@ -251,10 +217,8 @@ pub(crate) fn list(world: &World, user: &User, request: &Request) -> Result<Repl
         true => r.ip.is_some(),
         false => r.kind == AllocType::UserReserved && r.owner.as_deref() == Some(&user.name),
     });
-    let list: Vec<Value> = rows
-        .filter(|r| wanted.is_none() || r.ip == wanted)
-        .map(|r| world.row_json(r))
-        .collect();
+    let list: Vec<Value> =
+        rows.filter(|r| wanted.is_none() || r.ip == wanted).map(|r| world.row_json(r)).collect();
     Ok(Reply::json(&Value::Array(list)))
 }
 
@@ -267,35 +231,20 @@ pub(crate) fn reserve(world: &mut World, user: &User, request: &Request) -> Resu
                 .parse()
                 .map_err(|_| Reply::form("ip", "Enter a valid IPv4 or IPv6 address."))?;
             if world.subnet_of(ip).is_none() {
-                return Err(Reply::text(
-                    400,
-                    &format!("No known subnet for IP address: {ip}."),
-                ));
+                return Err(Reply::text(400, &format!("No known subnet for IP address: {ip}.")));
             }
             ip
         }
         (None, Some(spec)) => {
-            let subnet = world
-                .subnet_by_spec(&spec)
-                .ok_or_else(|| Reply::not_found("Subnet"))?;
-            IpAddr::V4(
-                world
-                    .lowest_free(subnet)
-                    .map_err(|text| Reply::text(503, &text))?,
-            )
+            let subnet = world.subnet_by_spec(&spec).ok_or_else(|| Reply::not_found("Subnet"))?;
+            IpAddr::V4(world.lowest_free(subnet).map_err(|text| Reply::text(503, &text))?)
         }
         (None, None) => {
-            return Err(Reply::text(
-                400,
-                "Must supply either the 'subnet' or the 'ip' parameter.",
-            ));
+            return Err(Reply::text(400, "Must supply either the 'subnet' or the 'ip' parameter."));
         }
     };
     if world.row_by_ip(ip).is_some() {
-        return Err(Reply::text(
-            404,
-            &format!("The IP address {ip} is already in use."),
-        ));
+        return Err(Reply::text(404, &format!("The IP address {ip} is already in use.")));
     }
     let id = world.reserve(ip, &user.name);
     Ok(Reply::json(&world.row_json(&world.rows[&id])))
@@ -306,10 +255,7 @@ pub(crate) fn release(world: &mut World, user: &User, request: &Request) -> Resu
     let form = request.post();
     let force = stringbool(form, "force")?.unwrap_or(false);
     if force && !user.admin {
-        return Err(Reply::text(
-            403,
-            "Force-releasing an IP address requires admin privileges.",
-        ));
+        return Err(Reply::text(403, "Force-releasing an IP address requires admin privileges."));
     }
     let text = form_value(form, "ip").ok_or_else(|| Reply::text(400, "No provided ip!"))?;
     let ip: Option<IpAddr> = text.parse().ok();

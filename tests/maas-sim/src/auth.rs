@@ -41,10 +41,7 @@ pub(crate) fn identify(world: &World, request: &Request) -> Result<Caller, Reply
         return Ok(Caller::Anonymous);
     }
     let Some(rest) = header.strip_prefix("OAuth ") else {
-        return Err(Reply::text(
-            400,
-            "'Bad Request: Parameter not found: oauth_consumer_key'",
-        ));
+        return Err(Reply::text(400, "'Bad Request: Parameter not found: oauth_consumer_key'"));
     };
     verify(world, request, &parse(rest))
 }
@@ -58,40 +55,25 @@ fn parse(header: &str) -> Pairs {
 }
 
 fn percent_decode(text: &str) -> String {
-    let plain = text
-        .replace('+', "%2B")
-        .replace('&', "%26")
-        .replace('=', "%3D");
-    form_urlencoded::parse(plain.as_bytes())
-        .next()
-        .map(|(k, _)| k.into_owned())
-        .unwrap_or_default()
+    let plain = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    form_urlencoded::parse(plain.as_bytes()).next().map(|(k, _)| k.into_owned()).unwrap_or_default()
 }
 
 fn verify(world: &World, request: &Request, oauth: &Pairs) -> Result<Caller, Reply> {
     let get = |key: &str| oauth.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
     let version = get("oauth_version").unwrap_or_else(|| "1.0".into());
     if version != "1.0" {
-        return Err(Reply::unauthorized(&format!(
-            "'OAuth version {version} not supported.'"
-        )));
+        return Err(Reply::unauthorized(&format!("'OAuth version {version} not supported.'")));
     }
     let consumer = get("oauth_consumer_key").unwrap_or_default();
     let key = get("oauth_token").unwrap_or_default();
-    let tokens = || {
-        world
-            .users
-            .iter()
-            .flat_map(|u| u.tokens.iter().map(move |t| (u, t)))
-    };
+    let tokens = || world.users.iter().flat_map(|u| u.tokens.iter().map(move |t| (u, t)));
     // The consumer only has to exist; whose call it is, the token alone says.
     if !tokens().any(|(_, t)| t.consumer == consumer) {
         return Err(Reply::unauthorized("Invalid API key."));
     }
     let Some((user, token)) = tokens().find(|(_, t)| t.key == key) else {
-        return Err(Reply::unauthorized(&format!(
-            "'Invalid access token: {key}'"
-        )));
+        return Err(Reply::unauthorized(&format!("'Invalid access token: {key}'")));
     };
     let stamp = get("oauth_timestamp").unwrap_or_default();
     let Ok(given) = stamp.trim().parse::<i64>() else {
@@ -108,22 +90,14 @@ fn verify(world: &World, request: &Request, oauth: &Pairs) -> Result<Caller, Rep
     }
     let nonce = (consumer, key, get("oauth_nonce").unwrap_or_default());
     if world.nonces.contains(&nonce) {
-        return Err(Reply::unauthorized(&format!(
-            "'Nonce already used: {}'",
-            nonce.2
-        )));
+        return Err(Reply::unauthorized(&format!("'Nonce already used: {}'", nonce.2)));
     }
     check_signature(request, oauth, token)?;
     Ok(Caller::User(user.clone(), nonce))
 }
 
 fn check_signature(request: &Request, oauth: &Pairs, token: &Token) -> Result<(), Reply> {
-    let get = |key: &str| {
-        oauth
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
-    };
+    let get = |key: &str| oauth.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
     let method = get("oauth_signature_method").unwrap_or("");
     // The consumer's secret is always empty in MAAS.
     let secret = format!("&{}", token.secret);
@@ -161,11 +135,8 @@ fn hmac_sha1(key: &str, text: &str) -> String {
 
 /// RFC 5849 §3.4.1: method, address and the sorted parameters of header, query and (POST only) form.
 fn base_string(request: &Request, oauth: &Pairs) -> String {
-    let mut all: Pairs = oauth
-        .iter()
-        .filter(|(k, _)| k != "oauth_signature" && k != "realm")
-        .cloned()
-        .collect();
+    let mut all: Pairs =
+        oauth.iter().filter(|(k, _)| k != "oauth_signature" && k != "realm").cloned().collect();
     all.extend(request.query.iter().cloned());
     if request.method == "POST" && request.urlencoded {
         all.extend(request.post().iter().cloned());
@@ -173,21 +144,9 @@ fn base_string(request: &Request, oauth: &Pairs) -> String {
     let mut encoded: Vec<(String, String)> =
         all.iter().map(|(k, v)| (escape(k), escape(v))).collect();
     encoded.sort();
-    let joined: Vec<String> = encoded
-        .into_iter()
-        .map(|(k, v)| format!("{k}={v}"))
-        .collect();
-    let url = format!(
-        "http://{}{}",
-        request.host.to_ascii_lowercase(),
-        request.path
-    );
-    format!(
-        "{}&{}&{}",
-        request.method,
-        escape(&url),
-        escape(&joined.join("&"))
-    )
+    let joined: Vec<String> = encoded.into_iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let url = format!("http://{}{}", request.host.to_ascii_lowercase(), request.path);
+    format!("{}&{}&{}", request.method, escape(&url), escape(&joined.join("&")))
 }
 
 fn escape(text: &str) -> String {
@@ -204,8 +163,6 @@ fn escape(text: &str) -> String {
 }
 
 fn unix_now() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -25,12 +25,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(mode: ClockMode) -> Self {
         let started_unix = jiff::Timestamp::now().as_second();
-        Self {
-            mode,
-            started: Instant::now(),
-            started_unix,
-            moved: Duration::ZERO,
-        }
+        Self { mode, started: Instant::now(), started_unix, moved: Duration::ZERO }
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -48,9 +43,8 @@ impl Clock {
 
     /// The date of a simulated moment.
     pub(crate) fn date(&self, at: Duration) -> jiff::Timestamp {
-        let seconds = self
-            .started_unix
-            .saturating_add(i64::try_from(at.as_secs()).unwrap_or(i64::MAX / 2));
+        let seconds =
+            self.started_unix.saturating_add(i64::try_from(at.as_secs()).unwrap_or(i64::MAX / 2));
         jiff::Timestamp::new(seconds, i32::try_from(at.subsec_nanos()).unwrap_or(0))
             .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }

@@ -40,11 +40,8 @@ struct UserName {
 }
 
 pub(crate) fn answer(world: &mut World, method: &str, path: &str, body: &[u8]) -> Reply {
-    let segments: Vec<&str> = path
-        .trim_start_matches("/sim")
-        .split('/')
-        .filter(|s| !s.is_empty())
-        .collect();
+    let segments: Vec<&str> =
+        path.trim_start_matches("/sim").split('/').filter(|s| !s.is_empty()).collect();
     if segments.is_empty() {
         return Reply::custom(200, "text/plain; charset=utf-8", HELP);
     }
@@ -76,11 +73,7 @@ fn control(
             let id = system_id(world, key)?;
             world.operator(&id, read::<OperatorAct>(body)?)?;
             world.tick();
-            Ok(Some(
-                world
-                    .machine(&id)
-                    .map_or(Value::Null, |m| json!(world.view(m))),
-            ))
+            Ok(Some(world.machine(&id).map_or(Value::Null, |m| json!(world.view(m)))))
         }
         ("GET", ["dns"]) => Ok(Some(json!(world.dns_views()))),
         ("GET", ["addresses"]) => Ok(Some(json!(world.reserved()))),
@@ -90,11 +83,8 @@ fn control(
             done()
         }
         ("GET", ["faults"]) => {
-            let all = world
-                .faults
-                .all()
-                .iter()
-                .map(|(f, seen)| json!({"fault": f, "matched": seen}));
+            let all =
+                world.faults.all().iter().map(|(f, seen)| json!({"fault": f, "matched": seen}));
             Ok(Some(Value::Array(all.collect())))
         }
         ("POST", ["faults"]) => {
@@ -137,9 +127,7 @@ fn settings(
         }
         ("POST", ["keys"]) => {
             let user = read::<UserName>(body)?.user;
-            return Ok(Some(
-                json!({"user": user, "api_key": world.replace_key(&user)?}),
-            ));
+            return Ok(Some(json!({"user": user, "api_key": world.replace_key(&user)?})));
         }
         ("DELETE", ["keys"]) => world.revoke_keys(&read::<UserName>(body)?.user)?,
         _ => return Ok(None),
@@ -148,11 +136,6 @@ fn settings(
 }
 
 fn system_id(world: &World, key: &str) -> Result<String> {
-    let found = world
-        .machines
-        .iter()
-        .find(|m| m.system_id == key || m.hostname == key);
-    found
-        .map(|m| m.system_id.clone())
-        .ok_or_else(|| anyhow!("there is no machine {key}"))
+    let found = world.machines.iter().find(|m| m.system_id == key || m.hostname == key);
+    found.map(|m| m.system_id.clone()).ok_or_else(|| anyhow!("there is no machine {key}"))
 }

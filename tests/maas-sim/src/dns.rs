@@ -28,11 +28,7 @@ fn unparsable() -> Reply {
 impl World {
     pub(crate) fn record_fqdn(&self, record: &DnsRecord) -> String {
         let domain = self.domain_name(record.domain);
-        if record.name == "@" {
-            domain.into()
-        } else {
-            format!("{}.{domain}", record.name)
-        }
+        if record.name == "@" { domain.into() } else { format!("{}.{domain}", record.name) }
     }
 
     fn record_json(&self, record: &DnsRecord) -> Value {
@@ -95,10 +91,8 @@ fn read_form(world: &World, fields: &Pairs, old: Option<&DnsRecord>) -> Result<W
     let place = match (filled("fqdn"), filled("name"), filled("domain")) {
         (Some(fqdn), None, None) => Some(world.split_fqdn(&fqdn)?),
         (_, name, domain) => {
-            let domain = domain
-                .map(|d| world.find_domain(&d))
-                .transpose()?
-                .or(old.map(|o| o.domain));
+            let domain =
+                domain.map(|d| world.find_domain(&d)).transpose()?.or(old.map(|o| o.domain));
             name.or_else(|| old.map(|o| o.name.clone())).zip(domain)
         }
     };
@@ -110,29 +104,19 @@ fn read_form(world: &World, fields: &Pairs, old: Option<&DnsRecord>) -> Result<W
     if let (Some((name, _)), true) = (&place, text.is_some())
         && !valid_label(name)
     {
-        return Err(Reply::form(
-            "__all__",
-            &format!("Invalid dnsresource name: {name}."),
-        ));
+        return Err(Reply::form("__all__", &format!("Invalid dnsresource name: {name}.")));
     }
     let ttl = match given("address_ttl") {
         None => None,
         Some(text) if text.is_empty() => Some(None),
         Some(text) => Some(Some(read_ttl(&text)?)),
     };
-    Ok(Wanted {
-        place,
-        ttl,
-        addresses,
-    })
+    Ok(Wanted { place, ttl, addresses })
 }
 
 fn read_ttl(text: &str) -> Result<u32, Reply> {
     let wrong = |message: &str| Reply::form("address_ttl", message);
-    let number: i64 = text
-        .trim()
-        .parse()
-        .map_err(|_| wrong("Enter a whole number."))?;
+    let number: i64 = text.trim().parse().map_err(|_| wrong("Enter a whole number."))?;
     if number < 0 {
         return Err(wrong("Ensure this value is greater than or equal to 0."));
     }
@@ -157,10 +141,7 @@ fn read_addresses(world: &World, text: &str) -> Result<Vec<Address>, Reply> {
         let failed = || {
             Reply::text(
                 500,
-                &format!(
-                    "failed to detect a valid IP address from {}",
-                    crate::params::repr(word)
-                ),
+                &format!("failed to detect a valid IP address from {}", crate::params::repr(word)),
             )
         };
         out.push(Address::Ip(word.parse().map_err(|_| failed())?));
@@ -183,9 +164,9 @@ impl World {
         for address in addresses {
             let id = match address {
                 Address::Row(id) => id,
-                Address::Ip(ip) => self
-                    .row_by_ip(ip)
-                    .unwrap_or_else(|| self.reserve(ip, &user.name)),
+                Address::Ip(ip) => {
+                    self.row_by_ip(ip).unwrap_or_else(|| self.reserve(ip, &user.name))
+                }
             };
             if !rows.contains(&id) {
                 rows.push(id);
@@ -205,31 +186,14 @@ pub(crate) fn create(world: &mut World, user: &User, request: &Request) -> Resul
             return Err(Reply::text(500, "'name'"));
         }
         let required = || vec!["This field is required.".to_owned()];
-        return Err(Reply::forms(&[
-            ("name".into(), required()),
-            ("domain".into(), required()),
-        ]));
+        return Err(Reply::forms(&[("name".into(), required()), ("domain".into(), required())]));
     };
-    if world
-        .dns
-        .iter()
-        .any(|r| r.name == name && r.domain == domain)
-    {
-        return Err(Reply::form(
-            "__all__",
-            "Labels must be unique within their zone.",
-        ));
+    if world.dns.iter().any(|r| r.name == name && r.domain == domain) {
+        return Err(Reply::form("__all__", "Labels must be unique within their zone."));
     }
     let rows = world.link(wanted.addresses.unwrap_or_default(), user);
     let id = world.next_id("dns");
-    let record = DnsRecord {
-        id,
-        name,
-        domain,
-        ttl: wanted.ttl.flatten(),
-        rows,
-        orphaned: false,
-    };
+    let record = DnsRecord { id, name, domain, ttl: wanted.ttl.flatten(), rows, orphaned: false };
     let reply = Reply::json(&world.record_json(&record));
     world.dns.push(record);
     Ok(reply)
@@ -244,9 +208,7 @@ fn position(world: &World, id: &str) -> Result<usize, Reply> {
 }
 
 pub(crate) fn read(world: &World, id: &str) -> Result<Reply, Reply> {
-    Ok(Reply::json(
-        &world.record_json(&world.dns[position(world, id)?]),
-    ))
+    Ok(Reply::json(&world.record_json(&world.dns[position(world, id)?])))
 }
 
 /// Addresses are replaced. Reserved rows that were dropped stay; without the field only the last address survives; and a
@@ -317,11 +279,8 @@ pub(crate) fn list(world: &World, _user: &User, request: &Request) -> Result<Rep
     }
     // Only explicit data records have a type; addresses do not count.
     if filled("rrtype").is_none() {
-        let mut records: Vec<&DnsRecord> = world
-            .dns
-            .iter()
-            .filter(|r| fits(&r.name, r.domain))
-            .collect();
+        let mut records: Vec<&DnsRecord> =
+            world.dns.iter().filter(|r| fits(&r.name, r.domain)).collect();
         records.sort_by_key(|r| r.id);
         list.extend(records.into_iter().map(|r| world.record_json(r)));
     }

@@ -20,19 +20,12 @@ pub(crate) struct Domain {
 
 impl World {
     pub(crate) fn domain_name(&self, id: u64) -> &str {
-        self.domains
-            .iter()
-            .find(|d| d.id == id)
-            .map_or("", |d| &d.name)
+        self.domains.iter().find(|d| d.id == id).map_or("", |d| &d.name)
     }
 
     /// Inside a machine the count is always 0.
     pub(crate) fn domain_json(&self, domain: &Domain, nested: bool) -> Value {
-        let count = self
-            .dns
-            .iter()
-            .filter(|r| !nested && r.domain == domain.id)
-            .count();
+        let count = self.dns.iter().filter(|r| !nested && r.domain == domain.id).count();
         json!({
             "id": domain.id,
             "name": domain.name,
@@ -46,33 +39,19 @@ impl World {
 
     /// By name, exactly, or by id.
     pub(crate) fn find_domain(&self, key: &str) -> Result<u64, Reply> {
-        let found = self
-            .domains
-            .iter()
-            .find(|d| d.name == key || d.id.to_string() == key);
-        found
-            .map(|d| d.id)
-            .ok_or_else(|| Reply::not_found("Domain"))
+        let found = self.domains.iter().find(|d| d.name == key || d.id.to_string() == key);
+        found.map(|d| d.id).ok_or_else(|| Reply::not_found("Domain"))
     }
 }
 
 pub(crate) fn list(world: &World) -> Reply {
-    Reply::json(&Value::Array(
-        world
-            .domains
-            .iter()
-            .map(|d| world.domain_json(d, false))
-            .collect(),
-    ))
+    Reply::json(&Value::Array(world.domains.iter().map(|d| world.domain_json(d, false)).collect()))
 }
 
 pub(crate) fn read(world: &World, key: &str) -> Result<Reply, Reply> {
     let id = world.find_domain(key.strip_prefix("name:").unwrap_or(key))?;
-    let found = world
-        .domains
-        .iter()
-        .find(|d| d.id == id)
-        .ok_or_else(|| Reply::not_found("Domain"))?;
+    let found =
+        world.domains.iter().find(|d| d.id == id).ok_or_else(|| Reply::not_found("Domain"))?;
     Ok(Reply::json(&world.domain_json(found, false)))
 }
 
@@ -94,11 +73,7 @@ pub(crate) fn create(world: &mut World, user: &User, request: &Request) -> Resul
     if world.domains.iter().any(|d| d.name == name) {
         return Err(Reply::form("name", "Domain with this Name already exists."));
     }
-    let domain = Domain {
-        id: world.next_id("domain"),
-        name,
-        ttl: None,
-    };
+    let domain = Domain { id: world.next_id("domain"), name, ttl: None };
     world.domains.push(domain.clone());
     Ok(Reply::json(&world.domain_json(&domain, false)))
 }
@@ -109,10 +84,7 @@ pub(crate) fn delete(world: &mut World, user: &User, key: &str) -> Result<Reply,
     }
     let id = world.find_domain(key.strip_prefix("name:").unwrap_or(key))?;
     if world.domains.first().is_some_and(|d| d.id == id) {
-        return Err(Reply::text(
-            400,
-            "This domain is the default domain, it cannot be deleted.",
-        ));
+        return Err(Reply::text(400, "This domain is the default domain, it cannot be deleted."));
     }
     let held: Vec<String> = world
         .dns
@@ -138,39 +110,27 @@ pub(crate) fn synthetic(world: &World, fits: &dyn Fn(&str, u64) -> bool) -> Vec<
     for record in world.dns.iter().filter(|r| fits(&r.name, r.domain)) {
         let machine = world.machines.iter().find(|m| m.hostname == record.name);
         for ip in record.rows.iter().filter_map(|id| world.rows.get(id)?.ip) {
-            names
-                .entry(world.record_fqdn(record))
-                .or_default()
-                .push(served(ip, machine, Some(record)));
+            names.entry(world.record_fqdn(record)).or_default().push(served(
+                ip,
+                machine,
+                Some(record),
+            ));
         }
     }
     for machine in &world.machines {
-        let domain = world
-            .domains
-            .iter()
-            .find(|d| d.name == world.domain_of(machine))
-            .map_or(0, |d| d.id);
+        let domain =
+            world.domains.iter().find(|d| d.name == world.domain_of(machine)).map_or(0, |d| d.id);
         if !fits(&machine.hostname, domain) {
             continue;
         }
-        let record = world
-            .dns
-            .iter()
-            .find(|r| r.name == machine.hostname && r.domain == domain);
+        let record = world.dns.iter().find(|r| r.name == machine.hostname && r.domain == domain);
         for (position, ip) in world.machine_rows(machine) {
             // Only the first card goes under the machine's own name.
             let name = match position {
                 0 => world.fqdn(machine),
-                _ => format!(
-                    "{}.{}",
-                    machine.interfaces[position].name,
-                    world.fqdn(machine)
-                ),
+                _ => format!("{}.{}", machine.interfaces[position].name, world.fqdn(machine)),
             };
-            names
-                .entry(name)
-                .or_default()
-                .push(served(ip, Some(machine), record));
+            names.entry(name).or_default().push(served(ip, Some(machine), record));
         }
     }
     let object = |(fqdn, records): (String, Vec<Value>)| {

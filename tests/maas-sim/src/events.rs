@@ -21,9 +21,7 @@ pub(crate) enum Level {
 impl Level {
     fn parse(text: &str) -> Option<Self> {
         use Level::{Audit, Critical, Debug, Error, Info, Warning};
-        [Audit, Debug, Info, Warning, Error, Critical]
-            .into_iter()
-            .find(|l| l.name() == text)
+        [Audit, Debug, Info, Warning, Error, Critical].into_iter().find(|l| l.name() == text)
     }
 
     fn name(self) -> &'static str {
@@ -100,10 +98,8 @@ impl World {
     /// The DEBUG event of a user's doing, with the comment of the call.
     pub(crate) fn add_user_event(&mut self, node: &str, user: &User, kind: &str, form: &Pairs) {
         let comment = form_value(form, "comment").filter(|c| !c.is_empty());
-        let description = comment.map_or_else(
-            || format!("({})", user.name),
-            |c| format!("({}) - {c}", user.name),
-        );
+        let description = comment
+            .map_or_else(|| format!("({})", user.name), |c| format!("({}) - {c}", user.name));
         self.add_event(node, Level::Debug, kind, &description, "");
         if let Some(event) = self.events.last_mut() {
             event.user.clone_from(&user.name);
@@ -111,9 +107,7 @@ impl World {
     }
 
     pub(crate) fn newest_event(&self, node: &str) -> Option<&Event> {
-        self.events
-            .iter()
-            .rfind(|e| e.node == node && e.level >= Level::Info)
+        self.events.iter().rfind(|e| e.node == node && e.level >= Level::Info)
     }
 
     fn event_json(&self, event: &Event) -> Value {
@@ -142,10 +136,7 @@ impl World {
             && any("id", &|w| machine.system_id == w)
             && any("hostname", &|w| machine.hostname == w)
             && any("mac_address", &|w| {
-                machine
-                    .interfaces
-                    .iter()
-                    .any(|i| i.mac.eq_ignore_ascii_case(w))
+                machine.interfaces.iter().any(|i| i.mac.eq_ignore_ascii_case(w))
             })
             && any("zone", &|w| machine.zone == w)
             && any("pool", &|w| machine.pool == w)
@@ -176,11 +167,7 @@ pub(crate) fn query(world: &World, user: &User, request: &Request) -> Result<Rep
     let id = |e: &Event| i64::try_from(e.id).unwrap_or(i64::MAX);
     // AUDIT stands alone: those events only; the others are a minimum.
     let level_fits = |e: &Event| {
-        if level == Level::Audit {
-            e.level == Level::Audit
-        } else {
-            e.level >= level
-        }
+        if level == Level::Audit { e.level == Level::Audit } else { e.level >= level }
     };
     let wanted = |e: &&Event| {
         level_fits(e)
@@ -190,13 +177,7 @@ pub(crate) fn query(world: &World, user: &User, request: &Request) -> Result<Rep
     };
     // A limit of nought or less gives one event all the same.
     let limit = usize::try_from(limit.max(1)).unwrap_or(1);
-    let found: Vec<&Event> = world
-        .events
-        .iter()
-        .rev()
-        .filter(wanted)
-        .take(limit)
-        .collect();
+    let found: Vec<&Event> = world.events.iter().rev().filter(wanted).take(limit).collect();
     let (next, prev) = links(request, &found);
     let list: Vec<Value> = found.iter().map(|e| world.event_json(e)).collect();
     Ok(Reply::json(
@@ -216,10 +197,9 @@ fn links(request: &Request, found: &[&Event]) -> (String, Option<String>) {
     }
     let base = format!("/MAAS/api/2.0/events/?{}", kept.finish());
     match (found.first(), found.last()) {
-        (Some(newest), Some(oldest)) => (
-            format!("{base}&after={}", newest.id),
-            Some(format!("{base}&before={}", oldest.id)),
-        ),
+        (Some(newest), Some(oldest)) => {
+            (format!("{base}&after={}", newest.id), Some(format!("{base}&before={}", oldest.id)))
+        }
         _ => (base, None),
     }
 }

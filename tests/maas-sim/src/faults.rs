@@ -29,27 +29,13 @@ pub struct CallFault {
 impl CallFault {
     /// A fault of every call with this operation.
     pub fn on_op(op: &str, action: FaultAction) -> Self {
-        Self {
-            method: None,
-            path: None,
-            op: Some(op.into()),
-            skip: 0,
-            count: None,
-            action,
-        }
+        Self { method: None, path: None, op: Some(op.into()), skip: 0, count: None, action }
     }
 
     /// A fault of every call of this method whose path matches.
     pub fn on(method: &str, path: &str, action: FaultAction) -> Self {
         let (method, path) = (Some(method.into()), Some(path.into()));
-        Self {
-            method,
-            path,
-            op: None,
-            skip: 0,
-            count: None,
-            action,
-        }
+        Self { method, path, op: None, skip: 0, count: None, action }
     }
 
     /// Only the next so many matching calls.
@@ -145,16 +131,11 @@ impl FaultBook {
             *seen += 1;
             let hit =
                 *seen > fault.skip && fault.count.is_none_or(|count| *seen <= fault.skip + count);
-            let delay = matches!(
-                fault.action,
-                FaultAction::Delay { .. } | FaultAction::DelayReply { .. }
-            );
-            let taken = actions.iter().any(|a| {
-                !matches!(
-                    a,
-                    FaultAction::Delay { .. } | FaultAction::DelayReply { .. }
-                )
-            });
+            let delay =
+                matches!(fault.action, FaultAction::Delay { .. } | FaultAction::DelayReply { .. });
+            let taken = actions
+                .iter()
+                .any(|a| !matches!(a, FaultAction::Delay { .. } | FaultAction::DelayReply { .. }));
             if hit && (delay || !taken) {
                 actions.push(fault.action.clone());
             }
@@ -164,27 +145,14 @@ impl FaultBook {
 }
 
 fn matches(fault: &CallFault, request: &Request) -> bool {
-    fault
-        .method
-        .as_ref()
-        .is_none_or(|m| m.eq_ignore_ascii_case(&request.method))
-        && fault
-            .op
-            .as_ref()
-            .is_none_or(|op| request.op.as_ref() == Some(op))
-        && fault
-            .path
-            .as_ref()
-            .is_none_or(|pattern| path_matches(pattern, &request.shown))
+    fault.method.as_ref().is_none_or(|m| m.eq_ignore_ascii_case(&request.method))
+        && fault.op.as_ref().is_none_or(|op| request.op.as_ref() == Some(op))
+        && fault.path.as_ref().is_none_or(|pattern| path_matches(pattern, &request.shown))
 }
 
 fn path_matches(pattern: &str, path: &str) -> bool {
-    let (start, pattern) = pattern
-        .strip_prefix('^')
-        .map_or((false, pattern), |p| (true, p));
-    let (end, pattern) = pattern
-        .strip_suffix('$')
-        .map_or((false, pattern), |p| (true, p));
+    let (start, pattern) = pattern.strip_prefix('^').map_or((false, pattern), |p| (true, p));
+    let (end, pattern) = pattern.strip_suffix('$').map_or((false, pattern), |p| (true, p));
     let parts: Vec<&str> = pattern.split('*').collect();
     let mut rest = path;
     for (i, part) in parts.iter().enumerate() {
@@ -213,10 +181,7 @@ mod tests {
     fn a_pattern_is_a_part_unless_tied() {
         assert!(path_matches("/machines/", "/machines/?op=allocate"));
         assert!(path_matches("^/machines/*/$", "/machines/abc123/"));
-        assert!(!path_matches(
-            "^/machines/*/$",
-            "/machines/abc123/?op=deploy"
-        ));
+        assert!(!path_matches("^/machines/*/$", "/machines/abc123/?op=deploy"));
         assert!(path_matches("abc*deploy", "/machines/abc123/?op=deploy"));
         assert!(!path_matches("^machines", "/machines/"));
         assert!(path_matches("^/version/$", "/version/"));

@@ -14,15 +14,9 @@ fn resources(world: &World) -> Vec<(u64, &Image, Value)> {
     for (number, image) in &world.images {
         let release = image.name.split('/').nth(1).unwrap_or("");
         let uploaded = image.name.starts_with("custom/");
-        let kernels = if uploaded {
-            vec!["generic"]
-        } else {
-            vec!["ga", "hwe"]
-        };
-        let variants = image
-            .architectures
-            .iter()
-            .flat_map(|a| kernels.iter().map(move |k| (a, *k)));
+        let kernels = if uploaded { vec!["generic"] } else { vec!["ga", "hwe"] };
+        let variants =
+            image.architectures.iter().flat_map(|a| kernels.iter().map(move |k| (a, *k)));
         for (i, (architecture, kernel)) in (0..).zip(variants) {
             let id = number * 10 + i;
             let mut value = match uploaded {
@@ -54,24 +48,16 @@ pub(crate) fn list(world: &World, request: &Request) -> Result<Reply, Reply> {
         Some("synced") => Some("Synced"),
         Some("uploaded") => Some("Uploaded"),
         Some(other) => {
-            return Err(Reply::text(
-                400,
-                &format!("'{other}' is not a valid boot resource type"),
-            ));
+            return Err(Reply::text(400, &format!("'{other}' is not a valid boot resource type")));
         }
     };
-    let wanted = resources(world)
-        .into_iter()
-        .filter(|(_, _, v)| kind.is_none_or(|k| v["type"] == k));
-    Ok(Reply::json(&Value::Array(
-        wanted.map(|(_, _, v)| v).collect(),
-    )))
+    let wanted =
+        resources(world).into_iter().filter(|(_, _, v)| kind.is_none_or(|k| v["type"] == k));
+    Ok(Reply::json(&Value::Array(wanted.map(|(_, _, v)| v).collect())))
 }
 
 pub(crate) fn read(world: &World, id: &str) -> Result<Reply, Reply> {
-    let found = resources(world)
-        .into_iter()
-        .find(|(n, _, _)| n.to_string() == id);
+    let found = resources(world).into_iter().find(|(n, _, _)| n.to_string() == id);
     let (_, image, mut value) = found.ok_or_else(|| Reply::not_found("BootResource"))?;
     let kinds: Vec<&str> = match image.name.starts_with("custom/") {
         true => vec![&image.filetype],

@@ -80,28 +80,15 @@ impl From<ImageYaml> for Image {
     fn from(yaml: ImageYaml) -> Self {
         let (name, mut architectures, mut filetype) = match yaml {
             ImageYaml::Name(name) => (name, vec![], String::new()),
-            ImageYaml::Full {
-                name,
-                architectures,
-                filetype,
-            } => (name, architectures, filetype),
+            ImageYaml::Full { name, architectures, filetype } => (name, architectures, filetype),
         };
         if architectures.is_empty() {
             architectures.push("amd64".into());
         }
         if filetype.is_empty() {
-            filetype = if name.starts_with("custom/") {
-                "root-dd"
-            } else {
-                "squashfs"
-            }
-            .into();
+            filetype = if name.starts_with("custom/") { "root-dd" } else { "squashfs" }.into();
         }
-        Self {
-            name,
-            architectures,
-            filetype,
-        }
+        Self { name, architectures, filetype }
     }
 }
 
@@ -317,10 +304,7 @@ impl Inventory {
         }
         for (i, image) in self.images.iter().enumerate() {
             if image.name.matches('/').count() != 1 {
-                bail!(
-                    "images[{i}]: `{}` is not of the form os/release",
-                    image.name
-                );
+                bail!("images[{i}]: `{}` is not of the form os/release", image.name);
             }
         }
         let mut hostnames = std::collections::BTreeSet::new();
@@ -328,10 +312,7 @@ impl Inventory {
             self.check_machine(machine)
                 .with_context(|| format!("machines[{i}] ({})", machine.hostname))?;
             if !hostnames.insert(&machine.hostname) {
-                bail!(
-                    "machines[{i}].hostname: `{}` occurs twice",
-                    machine.hostname
-                );
+                bail!("machines[{i}].hostname: `{}` occurs twice", machine.hostname);
             }
         }
         Ok(())

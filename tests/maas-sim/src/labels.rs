@@ -17,11 +17,7 @@ pub(crate) struct Label {
 
 impl Label {
     pub(crate) fn new(id: u64, name: &str, description: &str) -> Self {
-        Self {
-            id,
-            name: name.into(),
-            description: description.into(),
-        }
+        Self { id, name: name.into(), description: description.into() }
     }
 }
 
@@ -86,11 +82,7 @@ impl Kind {
     }
 
     fn missing(self) -> Reply {
-        Reply::not_found(if self == Kind::Zone {
-            "Zone"
-        } else {
-            "ResourcePool"
-        })
+        Reply::not_found(if self == Kind::Zone { "Zone" } else { "ResourcePool" })
     }
 
     /// Zones go by name, pools by id or name.
@@ -124,11 +116,7 @@ pub(crate) fn create(
     let name = form_value(&fields, "name").unwrap_or_default();
     check_name(world, kind, &name, None)?;
     let id = world.next_id(if kind == Kind::Zone { "zone" } else { "pool" });
-    let label = Label::new(
-        id,
-        &name,
-        &form_value(&fields, "description").unwrap_or_default(),
-    );
+    let label = Label::new(id, &name, &form_value(&fields, "description").unwrap_or_default());
     kind.of(world).push(label.clone());
     Ok(Reply::json(&kind.json(&label)))
 }
@@ -140,21 +128,9 @@ fn check_name(world: &mut World, kind: Kind, name: &str, but: Option<usize>) -> 
     if !valid_name(name) {
         return Err(Reply::form("name", "Enter a valid value."));
     }
-    if kind
-        .of(world)
-        .iter()
-        .enumerate()
-        .any(|(i, l)| l.name == name && Some(i) != but)
-    {
-        let what = if kind == Kind::Zone {
-            "Physical zone"
-        } else {
-            "Resource pool"
-        };
-        return Err(Reply::form(
-            "name",
-            &format!("{what} with this Name already exists."),
-        ));
+    if kind.of(world).iter().enumerate().any(|(i, l)| l.name == name && Some(i) != but) {
+        let what = if kind == Kind::Zone { "Physical zone" } else { "Resource pool" };
+        return Err(Reply::form("name", &format!("{what} with this Name already exists.")));
     }
     Ok(())
 }
@@ -190,11 +166,7 @@ pub(crate) fn update(
 
 fn move_machines(world: &mut World, kind: Kind, from: &str, to: &str) {
     for machine in &mut world.machines {
-        let place = if kind == Kind::Zone {
-            &mut machine.zone
-        } else {
-            &mut machine.pool
-        };
+        let place = if kind == Kind::Zone { &mut machine.zone } else { &mut machine.pool };
         if place == from {
             *place = to.into();
         }
@@ -210,29 +182,16 @@ pub(crate) fn delete(
 ) -> Result<Reply, Reply> {
     kind.admin(user)?;
     let Some(found) = kind.find(world, key) else {
-        return if kind == Kind::Zone {
-            Ok(Reply::deleted())
-        } else {
-            Err(kind.missing())
-        };
+        return if kind == Kind::Zone { Ok(Reply::deleted()) } else { Err(kind.missing()) };
     };
     let name = kind.of(world)[found].name.clone();
     if name == "default" {
-        let what = if kind == Kind::Zone {
-            "zone is the default zone"
-        } else {
-            "is the default pool"
-        };
-        return Err(Reply::text(
-            400,
-            &format!("This {what}, it cannot be deleted."),
-        ));
+        let what =
+            if kind == Kind::Zone { "zone is the default zone" } else { "is the default pool" };
+        return Err(Reply::text(400, &format!("This {what}, it cannot be deleted.")));
     }
     if kind == Kind::Pool && world.machines.iter().any(|m| m.pool == name) {
-        return Err(Reply::text(
-            400,
-            "Pool has machines in it, it cannot be deleted.",
-        ));
+        return Err(Reply::text(400, "Pool has machines in it, it cannot be deleted."));
     }
     kind.of(world).remove(found);
     move_machines(world, kind, &name, "default");
@@ -266,10 +225,7 @@ pub(crate) fn create_tag(
 
 fn check_tag(world: &World, tag: &Tag, but: Option<&str>) -> Result<(), Reply> {
     let length = tag.name.chars().count();
-    let valid = tag
-        .name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let valid = tag.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let wrong = |text: &str| Err(Reply::form("name", text));
     if length == 0 {
         return wrong("This field is required.");
@@ -278,9 +234,7 @@ fn check_tag(world: &World, tag: &Tag, but: Option<&str>) -> Result<(), Reply> {
         return wrong("Enter a valid value.");
     }
     if length > 256 {
-        return wrong(&format!(
-            "Ensure this value has at most 256 characters (it has {length})."
-        ));
+        return wrong(&format!("Ensure this value has at most 256 characters (it has {length})."));
     }
     if but != Some(&tag.name) && world.tags.iter().any(|t| t.name == tag.name) {
         return wrong("Tag with this Name already exists.");
@@ -289,20 +243,13 @@ fn check_tag(world: &World, tag: &Tag, but: Option<&str>) -> Result<(), Reply> {
     if tag.definition.contains("///")
         || tag.definition.matches('[').count() != tag.definition.matches(']').count()
     {
-        return Err(Reply::form(
-            "definition",
-            "Invalid xpath expression: Invalid expression",
-        ));
+        return Err(Reply::form("definition", "Invalid xpath expression: Invalid expression"));
     }
     Ok(())
 }
 
 fn tag_position(world: &World, name: &str) -> Result<usize, Reply> {
-    world
-        .tags
-        .iter()
-        .position(|t| t.name == name)
-        .ok_or_else(|| Reply::not_found("Tag"))
+    world.tags.iter().position(|t| t.name == name).ok_or_else(|| Reply::not_found("Tag"))
 }
 
 pub(crate) fn read_tag(world: &World, name: &str) -> Result<Reply, Reply> {
@@ -365,10 +312,7 @@ pub(crate) fn update_nodes(
         return Err(Reply::forbidden());
     }
     let (mut added, mut removed) = (0, 0);
-    let (add, remove) = (
-        form_values(request.post(), "add"),
-        form_values(request.post(), "remove"),
-    );
+    let (add, remove) = (form_values(request.post(), "add"), form_values(request.post(), "remove"));
     for machine in &mut world.machines {
         if add.contains(&machine.system_id) {
             added += 1;
@@ -387,11 +331,7 @@ pub(crate) fn update_nodes(
 /// `op=machines` and `op=nodes`.
 pub(crate) fn tag_machines(world: &World, user: &User, name: &str) -> Result<Reply, Reply> {
     tag_position(world, name)?;
-    let tagged = world
-        .machines
-        .iter()
-        .filter(|m| m.viewable(user) && m.tags.iter().any(|t| t == name));
-    Ok(Reply::json(&Value::Array(
-        tagged.map(|m| world.machine_json(m)).collect(),
-    )))
+    let tagged =
+        world.machines.iter().filter(|m| m.viewable(user) && m.tags.iter().any(|t| t == name));
+    Ok(Reply::json(&Value::Array(tagged.map(|m| world.machine_json(m)).collect())))
 }

@@ -37,23 +37,13 @@ async fn main() -> Result<()> {
             Inventory::from_yaml(&text).with_context(|| format!("in {}", path.display()))?
         }
     };
-    let clock = if arguments.speed > 0.0 {
-        ClockMode::Speed(arguments.speed)
-    } else {
-        ClockMode::Manual
-    };
+    let clock =
+        if arguments.speed > 0.0 { ClockMode::Speed(arguments.speed) } else { ClockMode::Manual };
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let options = Options {
-        listen: arguments.listen,
-        clock,
-        version: arguments.version,
-    };
+    let options = Options { listen: arguments.listen, clock, version: arguments.version };
     let maas = Simulator::start(inventory, options).await?;
-    println!(
-        "{}",
-        serde_json::json!({"url": maas.url(), "api_key": maas.api_key()})
-    );
+    println!("{}", serde_json::json!({"url": maas.url(), "api_key": maas.api_key()}));
     std::io::stdout().flush()?;
     tokio::select! {
         _ = interrupt.recv() => {}

@@ -18,10 +18,7 @@ impl World {
     }
 
     fn fabric_id(&self, subnet: usize) -> usize {
-        self.fabrics()
-            .iter()
-            .position(|f| *f == self.subnets[subnet].fabric)
-            .unwrap_or(0)
+        self.fabrics().iter().position(|f| *f == self.subnets[subnet].fabric).unwrap_or(0)
     }
 
     /// Each fabric has one VLAN, the untagged one; MAAS numbers them from 5001.
@@ -79,40 +76,25 @@ impl World {
 }
 
 pub(crate) fn subnets(world: &World) -> Reply {
-    Reply::json(&Value::Array(
-        (0..world.subnets.len())
-            .map(|s| world.subnet_json(s))
-            .collect(),
-    ))
+    Reply::json(&Value::Array((0..world.subnets.len()).map(|s| world.subnet_json(s)).collect()))
 }
 
 pub(crate) fn subnet(world: &World, spec: &str) -> Result<Reply, Reply> {
-    let found = world
-        .subnet_by_spec(spec)
-        .ok_or_else(|| Reply::not_found("Subnet"))?;
+    let found = world.subnet_by_spec(spec).ok_or_else(|| Reply::not_found("Subnet"))?;
     Ok(Reply::json(&world.subnet_json(found)))
 }
 
 /// `op=statistics`.
 pub(crate) fn statistics(world: &World, spec: &str) -> Result<Reply, Reply> {
-    let found = world
-        .subnet_by_spec(spec)
-        .ok_or_else(|| Reply::not_found("Subnet"))?;
+    let found = world.subnet_by_spec(spec).ok_or_else(|| Reply::not_found("Subnet"))?;
     let cidr =
         Cidr::parse(&world.subnets[found].cidr).map_err(|e| Reply::text(500, &e.to_string()))?;
     let total = (1_u64 << (32 - u64::from(cidr.bits))).saturating_sub(1);
-    let used = world
-        .rows
-        .values()
-        .filter(|r| r.ip.is_some_and(|ip| cidr.contains(ip)))
-        .count();
+    let used = world.rows.values().filter(|r| r.ip.is_some_and(|ip| cidr.contains(ip))).count();
     let used = u64::try_from(used).unwrap_or(0).min(total);
     let percent = (used * 100).checked_div(total).unwrap_or(0);
     let ip = |n: u64| {
-        std::net::Ipv4Addr::from(
-            cidr.network
-                .saturating_add(u32::try_from(n).unwrap_or(u32::MAX)),
-        )
+        std::net::Ipv4Addr::from(cidr.network.saturating_add(u32::try_from(n).unwrap_or(u32::MAX)))
     };
     Ok(Reply::json(&json!({
         "num_available": total - used,
@@ -130,14 +112,9 @@ pub(crate) fn statistics(world: &World, spec: &str) -> Result<Reply, Reply> {
 
 /// `op=ip_addresses`: the addresses in use, with who uses them.
 pub(crate) fn ip_addresses(world: &World, spec: &str) -> Result<Reply, Reply> {
-    let found = world
-        .subnet_by_spec(spec)
-        .ok_or_else(|| Reply::not_found("Subnet"))?;
-    let mut rows: Vec<_> = world
-        .rows
-        .values()
-        .filter(|r| r.ip.is_some() && r.subnet == Some(found))
-        .collect();
+    let found = world.subnet_by_spec(spec).ok_or_else(|| Reply::not_found("Subnet"))?;
+    let mut rows: Vec<_> =
+        world.rows.values().filter(|r| r.ip.is_some() && r.subnet == Some(found)).collect();
     rows.sort_by_key(|r| r.ip);
     let list: Vec<Value> = rows
         .iter()
@@ -165,11 +142,7 @@ pub(crate) fn ip_addresses(world: &World, spec: &str) -> Result<Reply, Reply> {
 
 pub(crate) fn fabrics(world: &World) -> Reply {
     let list = world.fabrics().into_iter().enumerate().map(|(id, name)| {
-        let subnet = world
-            .subnets
-            .iter()
-            .position(|s| s.fabric == name)
-            .unwrap_or(0);
+        let subnet = world.subnets.iter().position(|s| s.fabric == name).unwrap_or(0);
         json!({
             "id": id,
             "name": name,
@@ -183,9 +156,7 @@ pub(crate) fn fabrics(world: &World) -> Reply {
 
 /// No space is defined; MAAS shows the one of everything that has none.
 pub(crate) fn spaces(world: &World) -> Reply {
-    let subnets: Vec<Value> = (0..world.subnets.len())
-        .map(|s| world.subnet_json(s))
-        .collect();
+    let subnets: Vec<Value> = (0..world.subnets.len()).map(|s| world.subnet_json(s)).collect();
     let vlans: Vec<Value> = world
         .fabrics()
         .iter()

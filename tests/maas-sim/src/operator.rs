@@ -104,10 +104,7 @@ impl World {
             OperatorAct::Fix => self.set_status(system_id, Status::Ready),
             OperatorAct::Remove => self.remove_machine(system_id),
             OperatorAct::Release => {
-                if self
-                    .machine(system_id)
-                    .is_some_and(|m| m.status.releasable())
-                {
+                if self.machine(system_id).is_some_and(|m| m.status.releasable()) {
                     // A refusing BMC is this operator's problem too, and leaves what it leaves.
                     let _ = self.begin_release(system_id);
                 } else {
@@ -143,16 +140,11 @@ impl World {
     }
 
     fn finish_deployment(&mut self, system_id: &str) -> Result<()> {
-        if self
-            .machine(system_id)
-            .is_none_or(|m| m.status != Status::Deploying)
-        {
+        if self.machine(system_id).is_none_or(|m| m.status != Status::Deploying) {
             bail!("{system_id} is not being deployed");
         }
         self.cancel_steps(system_id);
-        let managed = self
-            .machine(system_id)
-            .is_some_and(crate::machines::Machine::power_managed);
+        let managed = self.machine(system_id).is_some_and(crate::machines::Machine::power_managed);
         if managed {
             self.set_power(system_id, "on");
         }
@@ -189,10 +181,7 @@ impl World {
 
     pub(crate) fn revoke_keys(&mut self, user: &str) -> Result<()> {
         let found = self.users.iter_mut().find(|u| u.name == user);
-        found
-            .ok_or_else(|| anyhow!("there is no user {user}"))?
-            .tokens
-            .clear();
+        found.ok_or_else(|| anyhow!("there is no user {user}"))?.tokens.clear();
         Ok(())
     }
 

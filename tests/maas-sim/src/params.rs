@@ -5,19 +5,12 @@ use crate::request::Pairs;
 
 /// The value of a key; of several the last, as Django's QueryDict gives it.
 pub(crate) fn form_value(pairs: &Pairs, key: &str) -> Option<String> {
-    pairs
-        .iter()
-        .rfind(|(k, _)| k == key)
-        .map(|(_, v)| v.clone())
+    pairs.iter().rfind(|(k, _)| k == key).map(|(_, v)| v.clone())
 }
 
 /// All values of a key.
 pub(crate) fn form_values(pairs: &Pairs, key: &str) -> Vec<String> {
-    pairs
-        .iter()
-        .filter(|(k, _)| k == key)
-        .map(|(_, v)| v.clone())
-        .collect()
+    pairs.iter().filter(|(k, _)| k == key).map(|(_, v)| v.clone()).collect()
 }
 
 /// formencode's StringBool: `true/t/yes/y/on/1` and their opposites in any case; blank is unset; else 400.
@@ -29,10 +22,7 @@ pub(crate) fn stringbool(pairs: &Pairs, key: &str) -> Result<Option<bool>, Reply
         "" => Ok(None),
         "true" | "t" | "yes" | "y" | "on" | "1" => Ok(Some(true)),
         "false" | "f" | "no" | "n" | "off" | "0" => Ok(Some(false)),
-        _ => Err(Reply::text(
-            400,
-            &format!("Invalid {key}: Value should be 'true' or 'false'"),
-        )),
+        _ => Err(Reply::text(400, &format!("Invalid {key}: Value should be 'true' or 'false'"))),
     }
 }
 
@@ -47,21 +37,16 @@ pub(crate) fn int(pairs: &Pairs, key: &str) -> Result<Option<i64>, Reply> {
         None => Ok(None),
         Some(text) => match text.trim().parse() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(Reply::text(
-                400,
-                &format!("Invalid {key}: Please enter an integer value"),
-            )),
+            Err(_) => {
+                Err(Reply::text(400, &format!("Invalid {key}: Please enter an integer value")))
+            }
         },
     }
 }
 
 /// A string as Python's `repr` writes it.
 pub(crate) fn repr(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);
     for c in text.chars() {
         match c {

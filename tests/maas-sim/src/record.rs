@@ -127,12 +127,7 @@ impl World {
     }
 
     pub(crate) fn dns_views(&self) -> Vec<DnsView> {
-        let address = |id: &u64| {
-            self.rows
-                .get(id)
-                .and_then(|r| r.ip)
-                .map(|ip| ip.to_string())
-        };
+        let address = |id: &u64| self.rows.get(id).and_then(|r| r.ip).map(|ip| ip.to_string());
         let view = |r: &crate::dns::DnsRecord| DnsView {
             id: r.id,
             fqdn: self.record_fqdn(r),
@@ -144,13 +139,7 @@ impl World {
 
     /// The addresses of USER_RESERVED rows.
     pub(crate) fn reserved(&self) -> Vec<String> {
-        let reserved = self
-            .rows
-            .values()
-            .filter(|r| r.kind == AllocType::UserReserved);
-        reserved
-            .filter_map(|r| r.ip)
-            .map(|ip| ip.to_string())
-            .collect()
+        let reserved = self.rows.values().filter(|r| r.kind == AllocType::UserReserved);
+        reserved.filter_map(|r| r.ip).map(|ip| ip.to_string()).collect()
     }
 }

@@ -34,12 +34,7 @@ impl Reply {
 
     /// 200 with JSON that a handler rendered itself; MAAS leaves the charset out there.
     pub(crate) fn bare_json(value: &Value) -> Self {
-        Self::new(
-            200,
-            "application/json",
-            serde_json::to_vec(value).unwrap_or_default(),
-            true,
-        )
+        Self::new(200, "application/json", serde_json::to_vec(value).unwrap_or_default(), true)
     }
 
     /// 204, or what MAAS's `rc.DELETED` is.
@@ -75,10 +70,7 @@ impl Reply {
     pub(crate) fn unrecognised(method: &str, op: Option<&str>) -> Self {
         Self::text(
             400,
-            &format!(
-                "Unrecognised signature: method={method} op={}",
-                op.unwrap_or("None")
-            ),
+            &format!("Unrecognised signature: method={method} op={}", op.unwrap_or("None")),
         )
     }
 
@@ -96,12 +88,7 @@ impl Reply {
 
     /// 400 from a model's own check; without a charset.
     pub(crate) fn model_error(field: &str, message: &str) -> Self {
-        Self::new(
-            400,
-            "application/json",
-            json!({ field: [message] }).to_string(),
-            false,
-        )
+        Self::new(400, "application/json", json!({ field: [message] }).to_string(), false)
     }
 
     /// 401 of the OAuth layer, labelled as HTML although it is text.
@@ -112,9 +99,7 @@ impl Reply {
             format!("Authorization Error: {text}"),
             false,
         );
-        reply
-            .headers
-            .push(("WWW-Authenticate", "OAuth realm=\"OAuth\"".into()));
+        reply.headers.push(("WWW-Authenticate", "OAuth realm=\"OAuth\"".into()));
         reply
     }
 

@@ -50,16 +50,9 @@ impl Request {
             segments.pop();
         }
         let raw_query = parts.uri.query().unwrap_or("");
-        let query: Pairs = form_urlencoded::parse(raw_query.as_bytes())
-            .into_owned()
-            .collect();
-        let header = |name: &str| {
-            parts
-                .headers
-                .get(name)
-                .and_then(|v| v.to_str().ok())
-                .map(str::to_owned)
-        };
+        let query: Pairs = form_urlencoded::parse(raw_query.as_bytes()).into_owned().collect();
+        let header =
+            |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let content_type = header("content-type").unwrap_or_default();
         let data = read_body(&content_type, body);
         let mut shown = raw.strip_prefix(ROOT).unwrap_or(&raw).to_owned();
@@ -101,11 +94,8 @@ impl Request {
             return Some(op.clone());
         }
         if !self.trailing_slash
-            && let Some(op) = self
-                .segments
-                .last()
-                .and_then(|s| s.strip_prefix("op-"))
-                .map(str::to_owned)
+            && let Some(op) =
+                self.segments.last().and_then(|s| s.strip_prefix("op-")).map(str::to_owned)
         {
             self.segments.pop();
             self.trailing_slash = true;
@@ -167,10 +157,7 @@ fn collapse(path: &str) -> String {
 fn decode(text: &str) -> String {
     // `+` is a plus in a path, unlike in a query.
     let pair = form_urlencoded::parse(
-        text.replace('+', "%2B")
-            .replace('&', "%26")
-            .replace('=', "%3D")
-            .as_bytes(),
+        text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D").as_bytes(),
     )
     .next()
     .map(|(k, _)| k.into_owned());
@@ -178,12 +165,7 @@ fn decode(text: &str) -> String {
 }
 
 fn read_body(content_type: &str, body: &[u8]) -> Data {
-    let kind = content_type
-        .split(';')
-        .next()
-        .unwrap_or("")
-        .trim()
-        .to_ascii_lowercase();
+    let kind = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     match kind.as_str() {
         "" => Data::Form(vec![]),
         "application/x-www-form-urlencoded" => {
@@ -197,13 +179,8 @@ fn read_body(content_type: &str, body: &[u8]) -> Data {
 }
 
 fn multipart(content_type: &str, body: &[u8]) -> Pairs {
-    let boundary = content_type
-        .split("boundary=")
-        .nth(1)
-        .unwrap_or("")
-        .split(';')
-        .next()
-        .unwrap_or("");
+    let boundary =
+        content_type.split("boundary=").nth(1).unwrap_or("").split(';').next().unwrap_or("");
     let delimiter = format!("--{}", boundary.trim().trim_matches('"'));
     let text = String::from_utf8_lossy(body);
     let mut pairs = vec![];
@@ -211,17 +188,11 @@ fn multipart(content_type: &str, body: &[u8]) -> Pairs {
         let Some((head, value)) = part.split_once("\r\n\r\n") else {
             continue;
         };
-        let Some(name) = head
-            .split("name=\"")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next())
+        let Some(name) = head.split("name=\"").nth(1).and_then(|rest| rest.split('"').next())
         else {
             continue;
         };
-        pairs.push((
-            name.to_owned(),
-            value.strip_suffix("\r\n").unwrap_or(value).to_owned(),
-        ));
+        pairs.push((name.to_owned(), value.strip_suffix("\r\n").unwrap_or(value).to_owned()));
     }
     pairs
 }

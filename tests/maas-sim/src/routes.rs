@@ -226,11 +226,7 @@ fn label(
     user: &User,
     segments: &[&str],
 ) -> Result<Reply, Reply> {
-    let kind = if segments[0] == "zones" {
-        Kind::Zone
-    } else {
-        Kind::Pool
-    };
+    let kind = if segments[0] == "zones" { Kind::Zone } else { Kind::Pool };
     match (request.method.as_str(), request.op.as_deref(), segments) {
         ("GET", None, ["tags"]) => Ok(labels::tags(world)),
         ("POST", None, ["tags"]) => labels::create_tag(world, user, request),

@@ -93,12 +93,7 @@ async fn perform(
                 note(world, seq, |call| call.reply_dropped = true);
                 return Err(cut());
             }
-            FaultAction::Answer {
-                status,
-                content_type,
-                body,
-                retry_after,
-            } => {
+            FaultAction::Answer { status, content_type, body, retry_after } => {
                 note(world, seq, |call| call.status = *status);
                 let mut reply = Reply::custom(*status, content_type, body);
                 if let Some(seconds) = retry_after {
@@ -118,11 +113,7 @@ async fn perform(
                 note(world, seq, |call| call.reply_dropped = true);
                 return Err(cut());
             }
-            FaultAction::WorkThenAnswer {
-                status,
-                content_type,
-                body,
-            } => {
+            FaultAction::WorkThenAnswer { status, content_type, body } => {
                 note(world, seq, |call| call.status = *status);
                 reply = Reply::custom(*status, content_type, body);
             }
@@ -177,19 +168,13 @@ fn response(reply: &Reply, pace: Pace, head: bool) -> Response<Paced> {
         .header("Content-Type", &reply.content_type)
         .header("X-Frame-Options", "DENY");
     builder = match reply.piston {
-        true => builder
-            .header("X-MAAS-API-Hash", API_HASH)
-            .header("Vary", "Authorization, Cookie"),
+        true => builder.header("X-MAAS-API-Hash", API_HASH).header("Vary", "Authorization, Cookie"),
         false => builder.header("Vary", "Cookie"),
     };
     for (name, value) in &reply.headers {
         builder = builder.header(*name, value);
     }
-    let body = if head || reply.status == 204 {
-        vec![]
-    } else {
-        reply.body.clone()
-    };
+    let body = if head || reply.status == 204 { vec![] } else { reply.body.clone() };
     let paced = Paced::new(body, &pace);
     match builder.body(paced) {
         Ok(response) => response,
@@ -231,19 +216,8 @@ impl Paced {
             left.truncate(at);
         }
         let slow = !pace.over.is_zero();
-        let piece = if slow {
-            left.len().div_ceil(10).max(1)
-        } else {
-            left.len().max(1)
-        };
-        Self {
-            left,
-            announced,
-            piece,
-            pause: pace.over / PIECES,
-            wait: None,
-            cut,
-        }
+        let piece = if slow { left.len().div_ceil(10).max(1) } else { left.len().max(1) };
+        Self { left, announced, piece, pause: pace.over / PIECES, wait: None, cut }
     }
 }
 
@@ -270,11 +244,7 @@ impl Body for Paced {
         let size = self.piece.min(self.left.len());
         let piece = self.left.split_to(size);
         // A cut body waits a moment too, so that what precedes the cut really leaves.
-        let pause = if self.cut {
-            self.pause.max(Duration::from_millis(20))
-        } else {
-            self.pause
-        };
+        let pause = if self.cut { self.pause.max(Duration::from_millis(20)) } else { self.pause };
         if !pause.is_zero() {
             self.wait = Some(Box::pin(tokio::time::sleep(pause)));
         }

@@ -59,11 +59,7 @@ impl Simulator {
         let world = World::new(inventory, Clock::new(options.clock), options.version)?;
         let world: Shared = Arc::new(Mutex::new(world));
         let task = tokio::spawn(server::serve(listener, Arc::clone(&world)));
-        Ok(Simulator {
-            address,
-            world,
-            task,
-        })
+        Ok(Simulator { address, world, task })
     }
 
     /// `http://127.0.0.1:PORT/MAAS`.
@@ -93,23 +89,13 @@ impl Simulator {
 
     fn key_of(&self, position: usize, admin: bool) -> String {
         let world = server::lock(&self.world);
-        let user = world
-            .users
-            .iter()
-            .filter(|u| u.admin == admin)
-            .nth(position);
-        user.and_then(|u| u.tokens.last())
-            .map(crate::users::Token::text)
-            .unwrap_or_default()
+        let user = world.users.iter().filter(|u| u.admin == admin).nth(position);
+        user.and_then(|u| u.tokens.last()).map(crate::users::Token::text).unwrap_or_default()
     }
 
     /// The key of this user; None without such a user or when its keys were revoked.
     pub fn api_key_of(&self, user: &str) -> Option<String> {
-        server::lock(&self.world)
-            .user(user)?
-            .tokens
-            .last()
-            .map(crate::users::Token::text)
+        server::lock(&self.world).user(user)?.tokens.last().map(crate::users::Token::text)
     }
 
     /// All machines, in MAAS's order.

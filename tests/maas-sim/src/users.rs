@@ -37,11 +37,7 @@ pub(crate) struct User {
 
 impl User {
     pub(crate) fn from_specs(specs: &[UserSpec]) -> Result<Vec<User>> {
-        let plain = |name: &str, admin| UserSpec {
-            name: name.into(),
-            admin,
-            key: None,
-        };
+        let plain = |name: &str, admin| UserSpec { name: name.into(), admin, key: None };
         let mut specs = specs.to_vec();
         if !specs.iter().any(|u| u.admin) {
             specs.push(plain("admin", true));
@@ -67,11 +63,7 @@ impl User {
                     ..token
                 };
             }
-            users.push(User {
-                name: spec.name.clone(),
-                admin: spec.admin,
-                tokens: vec![token],
-            });
+            users.push(User { name: spec.name.clone(), admin: spec.admin, tokens: vec![token] });
         }
         Ok(users)
     }
@@ -102,7 +94,5 @@ pub(crate) fn letters(seed: &str, count: usize, set: &[u8]) -> String {
         z ^ (z >> 31)
     };
     let size = u64::try_from(set.len()).unwrap_or(1);
-    (0..count)
-        .map(|_| char::from(set[usize::try_from(next() % size).unwrap_or(0)]))
-        .collect()
+    (0..count).map(|_| char::from(set[usize::try_from(next() % size).unwrap_or(0)])).collect()
 }

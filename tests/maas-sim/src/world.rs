@@ -74,11 +74,7 @@ impl World {
             world.pools.push(Label::new(id, name, ""));
         }
         for (id, name) in (0..).zip(&inventory.domains) {
-            world.domains.push(Domain {
-                id,
-                name: name.clone(),
-                ttl: None,
-            });
+            world.domains.push(Domain { id, name: name.clone(), ttl: None });
             world.ids.insert("domain", id);
         }
         for image in inventory.images {
@@ -136,10 +132,8 @@ impl World {
         let number = self.machines.len() + 1;
         let interfaces = self.interfaces_for(&spec, &system_id, number);
         let status = Status::parse(&spec.status).unwrap_or(Status::Ready);
-        let deployed = matches!(
-            status,
-            Status::Deployed | Status::Deploying | Status::FailedDeployment
-        );
+        let deployed =
+            matches!(status, Status::Deployed | Status::Deploying | Status::FailedDeployment);
         let machine = Machine::from_spec(
             spec,
             system_id.clone(),
@@ -183,15 +177,9 @@ impl World {
         system_id: &str,
         number: usize,
     ) -> Vec<Interface> {
-        let mut names: Vec<usize> = if self.subnets.is_empty() {
-            vec![]
-        } else {
-            vec![0]
-        };
+        let mut names: Vec<usize> = if self.subnets.is_empty() { vec![] } else { vec![0] };
         names.extend(
-            spec.more_subnets
-                .iter()
-                .filter_map(|n| self.subnets.iter().position(|s| &s.name == n)),
+            spec.more_subnets.iter().filter_map(|n| self.subnets.iter().position(|s| &s.name == n)),
         );
         let mut interfaces = vec![];
         for (position, subnet) in names.into_iter().enumerate() {
@@ -213,11 +201,7 @@ impl World {
             if spec.status != "New"
                 && let Some(ip) = self.lease(subnet, number)
             {
-                self.add_row(Row {
-                    ip: Some(ip),
-                    kind: AllocType::Discovered,
-                    ..row
-                });
+                self.add_row(Row { ip: Some(ip), kind: AllocType::Discovered, ..row });
             }
             let mac = mac(spec, position, number);
             let (id, link) = (self.next_id("interface"), self.next_id("link"));
@@ -255,16 +239,7 @@ impl World {
 
 /// The inventory's address for the first card, else one made from the machine's position.
 fn mac(spec: &MachineSpec, position: usize, number: usize) -> String {
-    let made = || {
-        format!(
-            "52:54:00:{:02x}:{:02x}:{:02x}",
-            0xaa + position,
-            number / 256,
-            number % 256
-        )
-    };
-    spec.mac
-        .clone()
-        .filter(|_| position == 0)
-        .unwrap_or_else(made)
+    let made =
+        || format!("52:54:00:{:02x}:{:02x}:{:02x}", 0xaa + position, number / 256, number % 256);
+    spec.mac.clone().filter(|_| position == 0).unwrap_or_else(made)
 }

@@ -6,7 +6,8 @@ use capmaas_api::names;
 
 use super::endpoint::Endpoint;
 use super::{ClusterFlow, End, Run};
-use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::call_error::Category;
+use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
 impl Run<'_> {
     pub(super) fn delete(mut self) -> ClusterFlow<Infallible> {
@@ -19,10 +20,7 @@ impl Run<'_> {
             let poll = self.seen.settings.poll.clamp(1, 10);
             return Err(self.done(Some(poll)));
         }
-        let id = self
-            .annotations
-            .get(names::DNS_RESOURCE_ANNOTATION)
-            .and_then(|i| i.parse().ok());
+        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
         match (endpoint, id) {
             (Some(Endpoint::Generated(name)), id) => self.delete_record(&name, id)?,
             (Some(Endpoint::Given(name)), _) => self.empty_record(&name)?,
@@ -80,16 +78,9 @@ impl Run<'_> {
     }
 
     fn release_object(mut self) -> ClusterFlow<Infallible> {
-        let finalizers = self
-            .finalizers
-            .iter()
-            .filter(|f| *f != names::CLUSTER_FINALIZER)
-            .cloned()
-            .collect();
-        self.patch(ObjectPatch {
-            finalizers: Some(finalizers),
-            ..ObjectPatch::default()
-        })?;
+        let finalizers =
+            self.finalizers.iter().filter(|f| *f != names::CLUSTER_FINALIZER).cloned().collect();
+        self.patch(ObjectPatch { finalizers: Some(finalizers), ..ObjectPatch::default() })?;
         let end: End = self.finished(None, None);
         Err(end)
     }

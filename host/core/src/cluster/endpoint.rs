@@ -6,8 +6,9 @@ use capmaas_api::{ApiEndpoint, Network, names};
 use serde_json::json;
 
 use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run, TTL, unexpected};
+use crate::call_error::Category;
 use crate::policy::{Answer, Answered, Context, NameRequest, Question, fqdn};
-use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
 /// Names to try before it is the policy's fault.
 const MOST_NAMES: u32 = 5;
@@ -41,8 +42,7 @@ impl Run<'_> {
             Endpoint::Elsewhere => {
                 self.status.network = None;
                 let message = "the endpoint is not in the cluster's MAAS domain: no DNS is managed";
-                self.conditions
-                    .set(LOAD_BALANCER_READY, true, "EndpointNotManaged", message);
+                self.conditions.set(LOAD_BALANCER_READY, true, "EndpointNotManaged", message);
             }
             Endpoint::Given(name) | Endpoint::Generated(name) => {
                 let network = self.status.network.get_or_insert_with(Network::default);
@@ -53,28 +53,16 @@ impl Run<'_> {
     }
 
     fn ensure_finalizer(&mut self) -> ClusterFlow<()> {
-        if self
-            .finalizers
-            .iter()
-            .any(|f| f == names::CLUSTER_FINALIZER)
-        {
+        if self.finalizers.iter().any(|f| f == names::CLUSTER_FINALIZER) {
             return Ok(());
         }
         let mut all = self.finalizers.clone();
         all.push(names::CLUSTER_FINALIZER.to_owned());
-        self.patch(ObjectPatch {
-            finalizers: Some(all),
-            ..ObjectPatch::default()
-        })
+        self.patch(ObjectPatch { finalizers: Some(all), ..ObjectPatch::default() })
     }
 
     fn domain(&self) -> &str {
-        self.seen
-            .object
-            .spec
-            .dns_domain
-            .trim()
-            .trim_end_matches('.')
+        self.seen.object.spec.dns_domain.trim().trim_end_matches('.')
     }
 
     /// The host in the Cluster, else in the MaasCluster. Ours comes back to us in both.
@@ -89,12 +77,8 @@ impl Run<'_> {
         let generated = self.annotations.get(names::DNS_NAME_ANNOTATION).cloned();
         let Some(host) = self.given_host() else {
             // The Go provider recorded a generated name in the status alone.
-            let recorded = self
-                .seen
-                .object
-                .status
-                .as_ref()
-                .and_then(|s| s.network.as_ref()?.dns_name.clone());
+            let recorded =
+                self.seen.object.status.as_ref().and_then(|s| s.network.as_ref()?.dns_name.clone());
             return match (generated, recorded) {
                 (Some(name), _) => Some(Endpoint::Generated(name)),
                 (None, Some(name)) => Some(Endpoint::Given(name)),
@@ -130,10 +114,7 @@ impl Run<'_> {
                 other => return Err(self.maas_trouble(&unexpected(other))),
             }
         }
-        let message = format!(
-            "every proposed name exists in MAAS already: {}",
-            taken.join(", ")
-        );
+        let message = format!("every proposed name exists in MAAS already: {}", taken.join(", "));
         Err(self.no_name(&message))
     }
 
@@ -159,17 +140,16 @@ impl Run<'_> {
             attempt,
         };
         match self.transcript.ask(Question::Name(request.clone()))? {
-            Ok(Answered {
-                policy,
-                answer: Answer::Named(name),
-            }) => match fqdn(name.as_ref(), &request) {
-                Ok(name) => Ok(name),
-                Err(problem) => {
-                    let message =
-                        format!("policy {policy} gave a name that cannot be used: {problem}");
-                    Err(self.no_name(&message))
+            Ok(Answered { policy, answer: Answer::Named(name) }) => {
+                match fqdn(name.as_ref(), &request) {
+                    Ok(name) => Ok(name),
+                    Err(problem) => {
+                        let message =
+                            format!("policy {policy} gave a name that cannot be used: {problem}");
+                        Err(self.no_name(&message))
+                    }
                 }
-            },
+            }
             Ok(Answered { policy, .. }) => {
                 Err(self.no_name(&format!("policy {policy} did not answer the question")))
             }
@@ -180,15 +160,9 @@ impl Run<'_> {
     pub(super) fn no_name(&mut self, message: &str) -> End {
         let bounded: String = message.chars().take(400).collect();
         if self.conditions.reason_before(LOAD_BALANCER_READY) != Some("WaitForDNSName") {
-            self.event(
-                EventKind::Warning,
-                "DNSNamingFailed",
-                "Name",
-                bounded.clone(),
-            );
+            self.event(EventKind::Warning, "DNSNamingFailed", "Name", bounded.clone());
         }
-        self.conditions
-            .set(LOAD_BALANCER_READY, false, "WaitForDNSName", &bounded);
+        self.conditions.set(LOAD_BALANCER_READY, false, "WaitForDNSName", &bounded);
         let again = self.seen.settings.poll.saturating_mul(2);
         self.done(Some(again))
     }
@@ -208,22 +182,11 @@ impl Run<'_> {
 
     /// Host and port in our own spec, from where Cluster API copies them.
     fn publish_endpoint(&mut self, host: &str) -> ClusterFlow<()> {
-        let port = self
-            .seen
-            .cluster
-            .as_ref()
-            .map_or(6443, |c| c.api_server_port());
-        let users = self
-            .seen
-            .cluster
-            .as_ref()
-            .and_then(|c| c.spec.control_plane_endpoint.clone());
+        let port = self.seen.cluster.as_ref().map_or(6443, |c| c.api_server_port());
+        let users = self.seen.cluster.as_ref().and_then(|c| c.spec.control_plane_endpoint.clone());
         let wanted = match users.filter(ApiEndpoint::is_set) {
             Some(endpoint) => endpoint,
-            None => ApiEndpoint {
-                host: host.to_owned(),
-                port,
-            },
+            None => ApiEndpoint { host: host.to_owned(), port },
         };
         // A valid endpoint of our own is never rewritten: Cluster API would not follow.
         if host.is_empty() || self.endpoint.is_set() {
@@ -231,20 +194,14 @@ impl Run<'_> {
         }
         let value = json!({ "host": wanted.host, "port": wanted.port });
         let spec = BTreeMap::from([("controlPlaneEndpoint".to_owned(), value)]);
-        self.patch(ObjectPatch {
-            spec,
-            ..ObjectPatch::default()
-        })?;
+        self.patch(ObjectPatch { spec, ..ObjectPatch::default() })?;
         self.endpoint = wanted;
         Ok(())
     }
 
     /// Makes the record of a generated name. It holds no address yet, which MAAS allows.
     pub(super) fn create_record(&mut self, name: &str) -> ClusterFlow<crate::maas::DnsResource> {
-        match self.perform(Effect::CreateDns {
-            fqdn: name.to_owned(),
-            ttl: TTL,
-        })? {
+        match self.perform(Effect::CreateDns { fqdn: name.to_owned(), ttl: TTL })? {
             Ok(Reply::Dns(mut records)) if !records.is_empty() => Ok(records.swap_remove(0)),
             Err(error) if error.category == Category::NotFound => Err(self.domain_missing()?),
             Err(error) if error.ambiguous() && !error.endpoint_wide() => {

@@ -15,13 +15,12 @@ use capmaas_api::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::call_error::{CallError, Category};
 use crate::conditions::Conditions;
 use crate::maas::User;
 use crate::machine::explain;
 use crate::settings::Settings;
-use crate::step::{
-    CallError, Category, Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step,
-};
+use crate::step::{Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
 use crate::transcript::{Flow, Outcome, Transcript};
 
 /// Seconds for which resolvers may keep an address of the API server's record.
@@ -84,12 +83,7 @@ impl<'a> Run<'a> {
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             annotations: meta.annotations.clone().unwrap_or_default(),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
-            endpoint: seen
-                .object
-                .spec
-                .control_plane_endpoint
-                .clone()
-                .unwrap_or_default(),
+            endpoint: seen.object.spec.control_plane_endpoint.clone().unwrap_or_default(),
             conditions: Conditions::new(&before, seen.now, meta.generation),
             status,
             events: Vec::new(),
@@ -98,13 +92,8 @@ impl<'a> Run<'a> {
 
     fn reconcile(mut self) -> ClusterFlow<Infallible> {
         let deleting = self.seen.object.metadata.deletion_timestamp.is_some();
-        let held = self
-            .finalizers
-            .iter()
-            .any(|f| f == names::CLUSTER_FINALIZER);
-        if self
-            .annotations
-            .contains_key(names::DELETE_FOR_MOVE_ANNOTATION)
+        let held = self.finalizers.iter().any(|f| f == names::CLUSTER_FINALIZER);
+        if self.annotations.contains_key(names::DELETE_FOR_MOVE_ANNOTATION)
             || self.annotations.contains_key(names::MANAGED_BY_ANNOTATION)
             || (deleting && !held)
             || (self.seen.cluster.is_none() && !deleting)
@@ -121,9 +110,7 @@ impl<'a> Run<'a> {
         self.keep_record(&user, &endpoint)?;
         // Only now: control planes behind a record that cannot exist would never be reached.
         self.status.ready = true;
-        self.status.initialization = Some(Initialization {
-            provisioned: Some(true),
-        });
+        self.status.initialization = Some(Initialization { provisioned: Some(true) });
         let drift = self.seen.settings.drift;
         Err(self.done(Some(drift)))
     }
@@ -140,8 +127,7 @@ impl<'a> Run<'a> {
             self.conditions.set("Paused", false, "NotPaused", "");
             return Ok(());
         }
-        self.conditions
-            .set("Paused", true, "Paused", &why.join(", "));
+        self.conditions.set("Paused", true, "Paused", &why.join(", "));
         let mut status = self.seen.object.status.clone().unwrap_or_default();
         status.conditions = Some(self.conditions.clone().finish());
         Err(self.finished(Some(status), None))
@@ -150,8 +136,7 @@ impl<'a> Run<'a> {
     fn who_are_we(&mut self) -> ClusterFlow<User> {
         match self.read(Read::WhoAmI)? {
             Ok(Reply::User(user)) if user.admin => {
-                self.conditions
-                    .set(MAAS_AVAILABLE, true, "MaasAvailable", "");
+                self.conditions.set(MAAS_AVAILABLE, true, "MaasAvailable", "");
                 Ok(user)
             }
             Ok(Reply::User(user)) => {
@@ -195,22 +180,14 @@ impl<'a> Run<'a> {
             zones.join(", ")
         );
         if missing.is_empty() {
-            self.conditions
-                .set(FAILURE_DOMAINS_VALID, true, "FailureDomainsValid", "");
+            self.conditions.set(FAILURE_DOMAINS_VALID, true, "FailureDomainsValid", "");
         } else {
-            self.conditions
-                .set(FAILURE_DOMAINS_VALID, false, "ZoneNotFound", &message);
+            self.conditions.set(FAILURE_DOMAINS_VALID, false, "ZoneNotFound", &message);
         }
         self.status.failure_domains = Some(if self.seen.v1beta1_only {
-            known
-                .iter()
-                .map(|z| (z.clone(), json!({ "controlPlane": true })))
-                .collect()
+            known.iter().map(|z| (z.clone(), json!({ "controlPlane": true }))).collect()
         } else {
-            known
-                .iter()
-                .map(|z| json!({ "name": z, "controlPlane": true }))
-                .collect()
+            known.iter().map(|z| json!({ "name": z, "controlPlane": true })).collect()
         });
         Ok(())
     }
@@ -226,26 +203,14 @@ impl<'a> Run<'a> {
     }
 
     fn namespace(&self) -> &'a str {
-        self.seen
-            .object
-            .metadata
-            .namespace
-            .as_deref()
-            .unwrap_or_default()
+        self.seen.object.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// Name of the `Cluster`; without one, the label that Cluster API has set.
     fn cluster_name(&self) -> &'a str {
         let labels = self.seen.object.metadata.labels.as_ref();
-        let label = labels
-            .and_then(|l| l.get(names::CLUSTER_NAME_LABEL))
-            .map(String::as_str);
-        self.seen
-            .cluster
-            .as_ref()
-            .map(|c| c.name.as_str())
-            .or(label)
-            .unwrap_or_default()
+        let label = labels.and_then(|l| l.get(names::CLUSTER_NAME_LABEL)).map(String::as_str);
+        self.seen.cluster.as_ref().map(|c| c.name.as_str()).or(label).unwrap_or_default()
     }
 
     fn read(&mut self, read: Read) -> ClusterFlow<Outcome> {
@@ -258,14 +223,9 @@ impl<'a> Run<'a> {
 
     fn patch(&mut self, patch: ObjectPatch) -> ClusterFlow<()> {
         let object = self.object_ref();
-        let versioned = ObjectPatch {
-            resource_version: self.resource_version.clone(),
-            ..patch.clone()
-        };
-        match self.perform(Effect::Patch {
-            object,
-            patch: versioned,
-        })? {
+        let versioned =
+            ObjectPatch { resource_version: self.resource_version.clone(), ..patch.clone() };
+        match self.perform(Effect::Patch { object, patch: versioned })? {
             Ok(Reply::Written { resource_version }) => {
                 self.resource_version = resource_version;
                 for (key, value) in patch.annotations {
@@ -289,20 +249,12 @@ impl<'a> Run<'a> {
 
     fn annotate(&mut self, key: &str, value: Option<String>) -> ClusterFlow<()> {
         let annotations = BTreeMap::from([(key.to_owned(), value)]);
-        self.patch(ObjectPatch {
-            annotations,
-            ..ObjectPatch::default()
-        })
+        self.patch(ObjectPatch { annotations, ..ObjectPatch::default() })
     }
 
     fn event(&mut self, kind: EventKind, reason: &str, action: &str, note: String) {
         let note = note.chars().take(900).collect();
-        self.events.push(Event {
-            kind,
-            reason: reason.into(),
-            action: action.into(),
-            note,
-        });
+        self.events.push(Event { kind, reason: reason.into(), action: action.into(), note });
     }
 
     fn finished(&mut self, status: Option<MaasClusterStatus>, requeue: Option<u64>) -> End {
@@ -336,9 +288,7 @@ impl<'a> Run<'a> {
             self.event(EventKind::Warning, reason, "Reconcile", message.to_owned());
         }
         self.conditions.set(MAAS_AVAILABLE, false, reason, message);
-        let again = after
-            .unwrap_or(self.seen.settings.poll.saturating_mul(2))
-            .max(1);
+        let again = after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
         self.done(Some(again))
     }
 }
@@ -349,10 +299,7 @@ fn unexpected(outcome: Outcome) -> CallError {
         Ok(reply) => CallError {
             category: Category::Malformed,
             status: None,
-            message: format!("unexpected reply {reply:?}")
-                .chars()
-                .take(200)
-                .collect(),
+            message: format!("unexpected reply {reply:?}").chars().take(200).collect(),
             retry_after: None,
         },
     }

@@ -10,11 +10,12 @@ use capmaas_api::{MaasMachine, Network, names};
 
 use super::endpoint::Endpoint;
 use super::{ClusterFlow, LOAD_BALANCER_READY, Run, TTL, unexpected};
+use crate::call_error::Category;
 use crate::maas::{DnsResource, Machine, Power, Status, User};
 use crate::machine::DEPLOYED;
 use crate::ownership::{Claim, Ownership, judge};
 use crate::provider_id;
-use crate::step::{Category, Effect, EventKind, Read, Reply};
+use crate::step::{Effect, EventKind, Read, Reply};
 use crate::time::unix_seconds;
 
 /// What one control plane means for the record.
@@ -44,21 +45,16 @@ impl Run<'_> {
         network.addresses = Some(record.ips()).filter(|a| !a.is_empty());
         if record.addresses.is_empty() {
             let message = "the record holds no address yet: no control plane is deployed and on";
-            self.conditions
-                .set(LOAD_BALANCER_READY, true, "WaitingForControlPlane", message);
+            self.conditions.set(LOAD_BALANCER_READY, true, "WaitingForControlPlane", message);
         } else {
-            self.conditions
-                .set(LOAD_BALANCER_READY, true, "LoadBalancerReady", "");
+            self.conditions.set(LOAD_BALANCER_READY, true, "LoadBalancerReady", "");
         }
         Ok(())
     }
 
     /// The record of a generated name: by its id once that is written down, else made.
     fn own_record(&mut self, name: &str) -> ClusterFlow<DnsResource> {
-        let id = self
-            .annotations
-            .get(names::DNS_RESOURCE_ANNOTATION)
-            .and_then(|i| i.parse().ok());
+        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
         if let Some(id) = id
             && let Some(record) = self.record_by_id(id)?
         {
@@ -126,11 +122,7 @@ impl Run<'_> {
         };
         let (mut wanted, mut off) = (BTreeSet::new(), BTreeSet::new());
         for object in &members {
-            let Some(id) = object
-                .spec
-                .provider_id
-                .as_deref()
-                .and_then(provider_id::system_id)
+            let Some(id) = object.spec.provider_id.as_deref().and_then(provider_id::system_id)
             else {
                 continue;
             };
@@ -152,10 +144,7 @@ impl Run<'_> {
     fn control_planes(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
         let mut all = self.machines()?;
         all.retain(|m| {
-            m.metadata
-                .labels
-                .as_ref()
-                .is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL))
+            m.metadata.labels.as_ref().is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL))
         });
         all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         Ok(all)
@@ -182,17 +171,12 @@ impl Run<'_> {
         let annotations = object.metadata.annotations.as_ref();
         let claim = Claim {
             user: user.name.clone(),
-            mark: annotations
-                .and_then(|a| a.get(names::MARK_ANNOTATION))
-                .cloned(),
+            mark: annotations.and_then(|a| a.get(names::MARK_ANNOTATION)).cloned(),
             cluster: self.cluster_name().to_owned(),
             namespace: self.namespace().to_owned(),
             machine: object.metadata.name.clone().unwrap_or_default(),
         };
-        if matches!(
-            judge(machine, &claim),
-            Ownership::Foreign(_) | Ownership::Nobody
-        ) {
+        if matches!(judge(machine, &claim), Ownership::Foreign(_) | Ownership::Nobody) {
             return Membership::Out;
         }
         match machine.power {
@@ -242,11 +226,7 @@ impl Run<'_> {
             self.annotate(names::DNS_RESERVED_ANNOTATION, Some(text))?;
         }
         let addresses: Vec<String> = wanted.iter().cloned().collect();
-        let effect = Effect::SetDnsAddresses {
-            id: record.id,
-            addresses,
-            ttl: TTL,
-        };
+        let effect = Effect::SetDnsAddresses { id: record.id, addresses, ttl: TTL };
         let written = match self.perform(effect)? {
             Ok(Reply::Dns(mut records)) if !records.is_empty() => records.swap_remove(0),
             // Gone in between: the next look makes it anew.
@@ -261,12 +241,8 @@ impl Run<'_> {
     }
 
     fn tell_difference(&mut self, fqdn: &str, before: &BTreeSet<String>, after: &BTreeSet<String>) {
-        let list = |set: Vec<&String>| {
-            set.into_iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let list =
+            |set: Vec<&String>| set.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let added = list(after.difference(before).collect());
         let removed = list(before.difference(after).collect());
         let mut note = format!("{fqdn}:");
@@ -283,8 +259,7 @@ impl Run<'_> {
 
     fn to_free(&self) -> Vec<String> {
         let text = self.annotations.get(names::DNS_RESERVED_ANNOTATION);
-        text.map(|t| t.split_whitespace().map(str::to_owned).collect())
-            .unwrap_or_default()
+        text.map(|t| t.split_whitespace().map(str::to_owned).collect()).unwrap_or_default()
     }
 
     /// Gives back the addresses that MAAS reserved for the record and that have left it.
@@ -344,9 +319,7 @@ fn service_addresses(machine: &Machine) -> Vec<String> {
     let mut by_family: BTreeMap<bool, String> = BTreeMap::new();
     for ip in &machine.ip_addresses {
         if let Ok(parsed) = ip.parse::<std::net::IpAddr>() {
-            by_family
-                .entry(parsed.is_ipv6())
-                .or_insert_with(|| ip.clone());
+            by_family.entry(parsed.is_ipv6()).or_insert_with(|| ip.clone());
         }
     }
     by_family.into_values().collect()

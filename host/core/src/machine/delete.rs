@@ -7,11 +7,12 @@ use capmaas_api::names;
 use super::failure::Trouble;
 use super::report::End;
 use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
+use crate::call_error::Category;
 use crate::cluster::TTL;
 use crate::maas::{DnsResource, Machine, Status, User};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Stage;
-use crate::step::{Category, Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
 impl Run<'_> {
     pub(super) fn delete(mut self) -> MachineFlow<Infallible> {
@@ -50,12 +51,7 @@ impl Run<'_> {
             Ownership::Nobody => self.gone(&format!("{} is free again", machine.hostname)),
             Ownership::Foreign(why) => {
                 let note = format!("{} was left alone: {why}", machine.hostname);
-                self.event(
-                    EventKind::Warning,
-                    "MachineNotOwned",
-                    "Release",
-                    note.clone(),
-                );
+                self.event(EventKind::Warning, "MachineNotOwned", "Release", note.clone());
                 self.gone(&note)
             }
             Ownership::Ours(owned) | Ownership::Unstamped(owned) => {
@@ -65,13 +61,10 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn deletion_trouble(&mut self, error: &crate::step::CallError) -> End {
+    pub(super) fn deletion_trouble(&mut self, error: &crate::call_error::CallError) -> End {
         let (reason, message) = super::report::explain(error);
         let message = format!("{message}; the host cannot be released until then");
-        let again = error
-            .retry_after
-            .unwrap_or(self.seen.settings.poll.saturating_mul(2))
-            .max(1);
+        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
         self.waiting(reason, &message, Some(again))
     }
 
@@ -88,8 +81,7 @@ impl Run<'_> {
         if attached {
             let message = "waiting until the address has left the cluster's DNS record";
             self.status.dns_attached = Some(true);
-            self.conditions
-                .set(DNS_ATTACHED, true, "DNSDetachPending", message);
+            self.conditions.set(DNS_ATTACHED, true, "DNSDetachPending", message);
             self.conditions.set("Deleting", true, "Deleting", message);
             let poll = self.seen.settings.poll.clamp(1, 5);
             return Err(self.done(Some(poll)));
@@ -98,10 +90,7 @@ impl Run<'_> {
         let detached_at = self.conditions.since(DNS_ATTACHED, "False");
         // The cluster may have let it in and out again before we saw it attached, so the time
         // counts from our first look at the deletion at the earliest.
-        let looked_at = self
-            .conditions
-            .since("Deleting", "True")
-            .unwrap_or(self.seen.now);
+        let looked_at = self.conditions.since("Deleting", "True").unwrap_or(self.seen.now);
         let since = match (was_attached, detached_at) {
             (true, _) => self.seen.now,
             // Never in the record: nobody has resolved it. A later state may have lost its status.
@@ -112,8 +101,7 @@ impl Run<'_> {
         let until = since.saturating_add(ttl);
         self.status.dns_attached = Some(false);
         let message = "the address has left the DNS record; resolvers may still hold it";
-        self.conditions
-            .set(DNS_ATTACHED, false, "DNSDetached", message);
+        self.conditions.set(DNS_ATTACHED, false, "DNSDetached", message);
         if until > self.seen.now {
             self.conditions.set("Deleting", true, "Deleting", message);
             let left = until - self.seen.now;
@@ -175,10 +163,7 @@ impl Run<'_> {
         }
         let owned = self.still_owned(user, &machine, owned)?;
         let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
-        match self.perform(Effect::Release {
-            machine: owned,
-            comment,
-        })? {
+        match self.perform(Effect::Release { machine: owned, comment })? {
             Ok(_) => {
                 self.status.failure = None;
                 let note = format!("asked MAAS to release {}", machine.hostname);
@@ -187,18 +172,11 @@ impl Run<'_> {
             }
             Err(error) if error.endpoint_wide() => Err(self.deletion_trouble(&error)),
             Err(error) => {
-                let message = format!(
-                    "{} could not be released: {}",
-                    machine.hostname, error.message
-                );
+                let message =
+                    format!("{} could not be released: {}", machine.hostname, error.message);
                 let machine = Some(machine);
                 let (stage, category) = (Stage::Release, "machine-failed");
-                Err(self.fail(Trouble {
-                    stage,
-                    category,
-                    message,
-                    machine,
-                }))
+                Err(self.fail(Trouble { stage, category, message, machine }))
             }
         }
     }
@@ -235,22 +213,10 @@ impl Run<'_> {
 
     /// Nothing of ours is left in MAAS.
     fn gone(mut self, note: &str) -> MachineFlow<Infallible> {
-        let finalizers = self
-            .finalizers
-            .iter()
-            .filter(|f| *f != names::MACHINE_FINALIZER)
-            .cloned()
-            .collect();
-        self.event(
-            EventKind::Normal,
-            "SuccessfulRelease",
-            "Release",
-            note.to_owned(),
-        );
-        let patch = ObjectPatch {
-            finalizers: Some(finalizers),
-            ..Default::default()
-        };
+        let finalizers =
+            self.finalizers.iter().filter(|f| *f != names::MACHINE_FINALIZER).cloned().collect();
+        self.event(EventKind::Normal, "SuccessfulRelease", "Release", note.to_owned());
+        let patch = ObjectPatch { finalizers: Some(finalizers), ..Default::default() };
         match self.patch(patch)? {
             Ok(()) => Err(self.untouched(None)),
             Err(error) if error.category == Category::NotFound => Err(self.untouched(None)),
@@ -261,8 +227,5 @@ impl Run<'_> {
 
 /// Still on its way to its first deployment.
 fn never_deployed(machine: &Machine) -> bool {
-    matches!(
-        machine.status,
-        Status::Allocated | Status::Deploying | Status::FailedDeployment
-    )
+    matches!(machine.status, Status::Allocated | Status::Deploying | Status::FailedDeployment)
 }

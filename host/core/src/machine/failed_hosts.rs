@@ -39,9 +39,7 @@ impl Run<'_> {
 
     /// The failed host that is still on its way out.
     pub(super) fn outgoing(&self, system_id: &str) -> Option<FailedHost> {
-        self.failed_hosts()
-            .into_iter()
-            .find(|h| h.system_id == system_id && !h.settled)
+        self.failed_hosts().into_iter().find(|h| h.system_id == system_id && !h.settled)
     }
 
     /// Seconds until the next host may be taken.
@@ -54,20 +52,12 @@ impl Run<'_> {
 /// An annotation that cannot be read counts as none: then a host may be tried twice, but nothing is
 /// stuck.
 fn read(annotation: Option<&String>) -> Vec<FailedHost> {
-    annotation
-        .and_then(|t| serde_json::from_str(t).ok())
-        .unwrap_or_default()
+    annotation.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default()
 }
 
 /// The hosts that failed for another machine: they are bad for all machines of the cluster.
 pub(super) fn of(machine: &MaasMachine) -> Vec<FailedHost> {
-    read(
-        machine
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)),
-    )
+    read(machine.metadata.annotations.as_ref().and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)))
 }
 
 /// Those that are not to be taken yet, each once, as long as anybody wants.

@@ -1,15 +1,18 @@
 //! One `MaasMachine`: allocate, deploy, watch over, release.
 //!
-//! [`next`] tells the story from its start for every step; the chapters are `acquire` (no machine
-//! yet), `observe` (a machine is named: what does MAAS say?), `prepare` (held, to be deployed),
-//! `failure` (ask the failure policy, replace the host) and `delete`.
+//! [`next`] tells the story from its start for every step. The chapters: `acquire` (no machine yet:
+//! `choose` one, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
+//! (held, to be deployed), `failure` (ask the failure policy, `replace` the host) and `delete`.
 
 mod acquire;
+mod allocate;
+mod choose;
 mod delete;
 mod failed_hosts;
 mod failure;
 mod observe;
 mod prepare;
+mod replace;
 mod report;
 
 use std::collections::BTreeMap;
@@ -19,15 +22,14 @@ use capmaas_api::{MaasCluster, MaasMachine, MaasMachineStatus, cluster_api, name
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::call_error::{CallError, Category};
 use crate::conditions::Conditions;
 use crate::maas::User;
 use crate::node::NodeObservation;
 use crate::ownership::Claim;
 use crate::policy::{Context, PolicyId};
 use crate::settings::Settings;
-use crate::step::{
-    CallError, Category, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step,
-};
+use crate::step::{Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
 use crate::transcript::{Flow, Outcome, Transcript};
 
 pub use failed_hosts::FailedHost;
@@ -93,12 +95,7 @@ impl<'a> Run<'a> {
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             annotations: meta.annotations.clone().unwrap_or_default(),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
-            provider_id: seen
-                .object
-                .spec
-                .provider_id
-                .clone()
-                .filter(|p| !p.is_empty()),
+            provider_id: seen.object.spec.provider_id.clone().filter(|p| !p.is_empty()),
             conditions: Conditions::new(&before, seen.now, meta.generation),
             status,
             events: Vec::new(),
@@ -106,10 +103,7 @@ impl<'a> Run<'a> {
     }
 
     fn reconcile(mut self) -> MachineFlow<Infallible> {
-        if self
-            .annotations
-            .contains_key(names::DELETE_FOR_MOVE_ANNOTATION)
-        {
+        if self.annotations.contains_key(names::DELETE_FOR_MOVE_ANNOTATION) {
             return Err(self.untouched(None));
         }
         let deleting = self.seen.object.metadata.deletion_timestamp.is_some();
@@ -147,19 +141,14 @@ impl<'a> Run<'a> {
             self.conditions.set("Paused", false, "NotPaused", "");
             return Ok(());
         }
-        self.conditions
-            .set("Paused", true, "Paused", &why.join(", "));
+        self.conditions.set("Paused", true, "Paused", &why.join(", "));
         let mut status = self.seen.object.status.clone().unwrap_or_default();
         status.conditions = Some(self.conditions.clone().finish());
         Err(self.finished(Some(status), None))
     }
 
     fn wait_for_cluster(&mut self) -> MachineFlow<()> {
-        let ready = self
-            .seen
-            .cluster
-            .as_ref()
-            .is_some_and(|c| c.infrastructure_ready());
+        let ready = self.seen.cluster.as_ref().is_some_and(|c| c.infrastructure_ready());
         if self.seen.maas_cluster.is_some() && (ready || self.provisioned()) {
             return Ok(());
         }
@@ -198,33 +187,18 @@ impl<'a> Run<'a> {
     }
 
     fn name(&self) -> &'a str {
-        self.seen
-            .object
-            .metadata
-            .name
-            .as_deref()
-            .unwrap_or_default()
+        self.seen.object.metadata.name.as_deref().unwrap_or_default()
     }
 
     fn namespace(&self) -> &'a str {
-        self.seen
-            .object
-            .metadata
-            .namespace
-            .as_deref()
-            .unwrap_or_default()
+        self.seen.object.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     fn cluster_name(&self) -> &'a str {
         let labels = self.seen.object.metadata.labels.as_ref();
-        let label = labels
-            .and_then(|l| l.get(names::CLUSTER_NAME_LABEL))
-            .map(String::as_str);
+        let label = labels.and_then(|l| l.get(names::CLUSTER_NAME_LABEL)).map(String::as_str);
         let cluster = self.seen.cluster.as_ref().map(|c| c.name.as_str());
-        cluster
-            .filter(|n| !n.is_empty())
-            .or(label)
-            .unwrap_or_default()
+        cluster.filter(|n| !n.is_empty()).or(label).unwrap_or_default()
     }
 
     fn control_plane(&self) -> bool {
@@ -234,24 +208,15 @@ impl<'a> Run<'a> {
     }
 
     fn role(&self) -> &'static str {
-        if self.control_plane() {
-            "control-plane"
-        } else {
-            "worker"
-        }
+        if self.control_plane() { "control-plane" } else { "worker" }
     }
 
     fn holds_finalizer(&self) -> bool {
-        self.finalizers
-            .iter()
-            .any(|f| f == names::MACHINE_FINALIZER)
+        self.finalizers.iter().any(|f| f == names::MACHINE_FINALIZER)
     }
 
     fn mark(&self) -> Option<String> {
-        self.annotations
-            .get(names::MARK_ANNOTATION)
-            .filter(|m| !m.is_empty())
-            .cloned()
+        self.annotations.get(names::MARK_ANNOTATION).filter(|m| !m.is_empty()).cloned()
     }
 
     fn system_id(&self) -> Option<String> {
@@ -262,16 +227,8 @@ impl<'a> Run<'a> {
     /// Once provisioned, a host is never replaced: Cluster API has copied its provider id. Status
     /// is lost by move and restore, so the Machine counts as well.
     fn provisioned(&self) -> bool {
-        let latched = self
-            .status
-            .initialization
-            .as_ref()
-            .and_then(|i| i.provisioned);
-        let copied = self
-            .seen
-            .machine
-            .as_ref()
-            .and_then(|m| m.spec.provider_id.as_deref());
+        let latched = self.status.initialization.as_ref().and_then(|i| i.provisioned);
+        let copied = self.seen.machine.as_ref().and_then(|m| m.spec.provider_id.as_deref());
         latched == Some(true) || copied.is_some_and(|p| !p.is_empty())
     }
 
@@ -309,14 +266,9 @@ impl<'a> Run<'a> {
     /// Writes annotations, finalizers and spec under the version that was last seen.
     fn patch(&mut self, patch: ObjectPatch) -> MachineFlow<Result<(), CallError>> {
         let object = self.object_ref();
-        let versioned = ObjectPatch {
-            resource_version: self.resource_version.clone(),
-            ..patch.clone()
-        };
-        match self.perform(Effect::Patch {
-            object,
-            patch: versioned,
-        })? {
+        let versioned =
+            ObjectPatch { resource_version: self.resource_version.clone(), ..patch.clone() };
+        match self.perform(Effect::Patch { object, patch: versioned })? {
             Ok(Reply::Written { resource_version }) => {
                 self.resource_version = resource_version;
                 self.applied(patch);
@@ -343,22 +295,13 @@ impl<'a> Run<'a> {
 
     /// The patch failed: nothing was decided by it, so look again soon.
     fn patch_failed(&mut self, error: &CallError) -> Box<Step<MaasMachineStatus>> {
-        let soon = if error.category == Category::Conflict {
-            1
-        } else {
-            self.seen.settings.poll
-        };
+        let soon = if error.category == Category::Conflict { 1 } else { self.seen.settings.poll };
         self.untouched(Some(soon))
     }
 
     fn event(&mut self, kind: EventKind, reason: &str, action: &str, note: String) {
         let note = note.chars().take(900).collect();
-        self.events.push(Event {
-            kind,
-            reason: reason.into(),
-            action: action.into(),
-            note,
-        });
+        self.events.push(Event { kind, reason: reason.into(), action: action.into(), note });
     }
 
     fn decided(&mut self, kind: &str, policy: &PolicyId, answer: String) {
@@ -384,10 +327,7 @@ fn unexpected(outcome: Outcome) -> CallError {
         Ok(reply) => CallError {
             category: Category::Malformed,
             status: None,
-            message: format!("unexpected reply {reply:?}")
-                .chars()
-                .take(200)
-                .collect(),
+            message: format!("unexpected reply {reply:?}").chars().take(200).collect(),
             retry_after: None,
         },
     }
@@ -398,21 +338,13 @@ fn signed(seconds: u64) -> i64 {
 }
 
 fn spec_patch(fields: &[(&str, Value)]) -> BTreeMap<String, Value> {
-    fields
-        .iter()
-        .map(|(k, v)| ((*k).to_owned(), v.clone()))
-        .collect()
+    fields.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect()
 }
 
 /// Whether this reconcile may take a machine. Those of one cluster run one after another, so that
 /// a policy never sees stale peers.
 pub fn takes_turn(snapshot: &Snapshot) -> bool {
-    let named = snapshot
-        .object
-        .spec
-        .provider_id
-        .as_deref()
-        .is_some_and(|p| !p.is_empty());
+    let named = snapshot.object.spec.provider_id.as_deref().is_some_and(|p| !p.is_empty());
     !named && snapshot.object.metadata.deletion_timestamp.is_none()
 }
 
@@ -421,10 +353,8 @@ pub fn takes_turn(snapshot: &Snapshot) -> bool {
 pub fn node_snapshot(object: &MaasMachine, settings: &Settings) -> Option<crate::node::Snapshot> {
     let status = object.status.as_ref().filter(|s| s.ready)?;
     let meta = &object.metadata;
-    let paused = meta
-        .annotations
-        .as_ref()
-        .is_some_and(|a| a.contains_key(names::PAUSED_ANNOTATION));
+    let paused =
+        meta.annotations.as_ref().is_some_and(|a| a.contains_key(names::PAUSED_ANNOTATION));
     if meta.deletion_timestamp.is_some() || paused {
         return None;
     }
@@ -434,17 +364,10 @@ pub fn node_snapshot(object: &MaasMachine, settings: &Settings) -> Option<crate:
     };
     Some(crate::node::Snapshot {
         namespace: meta.namespace.clone()?,
-        cluster: meta
-            .labels
-            .as_ref()?
-            .get(names::CLUSTER_NAME_LABEL)?
-            .clone(),
+        cluster: meta.labels.as_ref()?.get(names::CLUSTER_NAME_LABEL)?.clone(),
         provider_id: object.spec.provider_id.clone().filter(|p| !p.is_empty())?,
         hostname: status.hostname.clone().unwrap_or_default(),
-        fqdn: of_kind("InternalDNS")
-            .into_iter()
-            .next()
-            .unwrap_or_default(),
+        fqdn: of_kind("InternalDNS").into_iter().next().unwrap_or_default(),
         addresses: of_kind("InternalIP"),
         poll: settings.poll,
         drift: settings.drift.saturating_mul(4),

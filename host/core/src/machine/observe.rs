@@ -46,10 +46,7 @@ impl Run<'_> {
         let Some(finalizers) = self.with_finalizer() else {
             return Ok(());
         };
-        let patch = crate::step::ObjectPatch {
-            finalizers: Some(finalizers),
-            ..Default::default()
-        };
+        let patch = crate::step::ObjectPatch { finalizers: Some(finalizers), ..Default::default() };
         match self.patch(patch)? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.patch_failed(&error)),
@@ -66,9 +63,7 @@ impl Run<'_> {
             return Ok(plain);
         }
         let held = self.marked(user)?;
-        let found = held
-            .into_iter()
-            .find(|(m, _)| m.system_id == machine.system_id);
+        let found = held.into_iter().find(|(m, _)| m.system_id == machine.system_id);
         Ok(found.map_or(plain, |(_, owned)| Ownership::Unstamped(owned)))
     }
 
@@ -122,11 +117,7 @@ impl Run<'_> {
 
     fn deploying(&mut self, machine: Machine) -> super::report::End {
         let now = self.seen.now;
-        let known = self
-            .status
-            .deployment
-            .take()
-            .filter(|d| d.system_id == machine.system_id);
+        let known = self.status.deployment.take().filter(|d| d.system_id == machine.system_id);
         let deployment = known.unwrap_or_else(|| Deployment {
             system_id: machine.system_id.clone(),
             started_at: super::signed(now),
@@ -159,12 +150,7 @@ impl Run<'_> {
         machine: Machine,
     ) -> super::report::End {
         let machine = Some(machine);
-        self.fail(Trouble {
-            stage: Stage::Deploy,
-            category,
-            message,
-            machine,
-        })
+        self.fail(Trouble { stage: Stage::Deploy, category, message, machine })
     }
 
     fn deployed(
@@ -208,10 +194,7 @@ impl Run<'_> {
         }
         // Powering on without user-data would erase what MAAS has stored (MAAS 3.5 – 3.7).
         let digest = self.stored_user_data()?;
-        let effect = Effect::PowerOn {
-            machine: owned,
-            user_data_digest: digest,
-        };
+        let effect = Effect::PowerOn { machine: owned, user_data_digest: digest };
         match self.perform(effect)? {
             Ok(_) => {
                 self.status.ready = false;
@@ -230,19 +213,12 @@ impl Run<'_> {
                 Ok(self.unable("MachineLocked", &message))
             }
             Err(error) => {
-                let message = format!(
-                    "{} cannot be powered on: {}",
-                    machine.hostname, error.message
-                );
+                let message =
+                    format!("{} cannot be powered on: {}", machine.hostname, error.message);
                 self.status.ready = false;
                 let category = "machine-failed";
                 let machine = Some(machine);
-                Ok(self.fail(Trouble {
-                    stage: Stage::Power,
-                    category,
-                    message,
-                    machine,
-                }))
+                Ok(self.fail(Trouble { stage: Stage::Power, category, message, machine }))
             }
         }
     }
@@ -265,14 +241,11 @@ impl Run<'_> {
         let first = !self.status.ready;
         self.record_addresses(machine);
         self.status.ready = true;
-        self.status.initialization = Some(Initialization {
-            provisioned: Some(true),
-        });
+        self.status.initialization = Some(Initialization { provisioned: Some(true) });
         self.status.failure = None;
         self.status.failure_reason = None;
         self.status.failure_message = None;
-        self.conditions
-            .set(super::DEPLOYED, true, "MachineDeployed", "");
+        self.conditions.set(super::DEPLOYED, true, "MachineDeployed", "");
         if first {
             let note = format!("{} is deployed and on", machine.hostname);
             self.event(EventKind::Normal, "MachineDeployed", "Deploy", note);
@@ -280,21 +253,13 @@ impl Run<'_> {
         let attached = self.report_dns(machine);
         let node = self.report_node();
         let settled = attached && node;
-        let again = if settled {
-            self.seen.settings.drift
-        } else {
-            self.seen.settings.poll.max(5)
-        };
+        let again = if settled { self.seen.settings.drift } else { self.seen.settings.poll.max(5) };
         self.done(Some(again))
     }
 
     /// Control planes: is the address in the record, as the MaasCluster last saw it?
     fn report_dns(&mut self, machine: &Machine) -> bool {
-        let status = self
-            .seen
-            .maas_cluster
-            .as_ref()
-            .and_then(|c| c.status.as_ref());
+        let status = self.seen.maas_cluster.as_ref().and_then(|c| c.status.as_ref());
         let network = status.and_then(|s| s.network.as_ref());
         let managed = network.is_some_and(|n| n.dns_name.is_some());
         if !self.control_plane() || !managed {
@@ -302,17 +267,14 @@ impl Run<'_> {
             self.status.dns_attached = None;
             return true;
         }
-        let record = network
-            .and_then(|n| n.addresses.as_deref())
-            .unwrap_or_default();
+        let record = network.and_then(|n| n.addresses.as_deref()).unwrap_or_default();
         let attached = machine.ip_addresses.iter().any(|ip| record.contains(ip));
         self.status.dns_attached = Some(attached);
         if attached {
             self.conditions.set(DNS_ATTACHED, true, "DNSAttached", "");
         } else {
             let message = "waiting until the cluster's DNS record holds the address";
-            self.conditions
-                .set(DNS_ATTACHED, false, "DNSAttachPending", message);
+            self.conditions.set(DNS_ATTACHED, false, "DNSAttachPending", message);
         }
         // The MaasCluster's own change brings us back: nothing to poll for.
         true
@@ -321,26 +283,20 @@ impl Run<'_> {
     fn report_node(&mut self) -> bool {
         let Some(node) = &self.seen.node else {
             let message = "the workload cluster's Node has not been looked for yet";
-            self.conditions
-                .set_unknown(NODE_PROVIDER_ID, "WaitingForNode", message);
+            self.conditions.set_unknown(NODE_PROVIDER_ID, "WaitingForNode", message);
             return true;
         };
         let message = node.message.as_str();
         match node.state {
-            NodeState::Set => self
-                .conditions
-                .set(NODE_PROVIDER_ID, true, "NodeProviderIDSet", ""),
+            NodeState::Set => self.conditions.set(NODE_PROVIDER_ID, true, "NodeProviderIDSet", ""),
             NodeState::Waiting => {
-                self.conditions
-                    .set(NODE_PROVIDER_ID, false, "WaitingForNode", message);
+                self.conditions.set(NODE_PROVIDER_ID, false, "WaitingForNode", message);
             }
             NodeState::Mismatch => {
-                self.conditions
-                    .set(NODE_PROVIDER_ID, false, "NodeProviderIDMismatch", message);
+                self.conditions.set(NODE_PROVIDER_ID, false, "NodeProviderIDMismatch", message);
             }
             NodeState::Unreachable => {
-                self.conditions
-                    .set_unknown(NODE_PROVIDER_ID, "ConnectionDown", message);
+                self.conditions.set_unknown(NODE_PROVIDER_ID, "ConnectionDown", message);
             }
         }
         true
@@ -355,10 +311,7 @@ impl Run<'_> {
         self.status.machine_powered = None;
         let message = format!("MAAS does not know machine {id} any more");
         if self.provisioned() {
-            return self.lost(
-                "MachineNotFound",
-                &format!("{message}: replace the Machine"),
-            );
+            return self.lost("MachineNotFound", &format!("{message}: replace the Machine"));
         }
         self.fail(Trouble {
             stage: Stage::Deploy,

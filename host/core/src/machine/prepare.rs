@@ -6,10 +6,11 @@ use capmaas_api::Deployment;
 
 use super::failure::Trouble;
 use super::{MachineFlow, Run, unexpected};
+use crate::call_error::{CallError, Category};
 use crate::maas::{Machine, Status, User};
 use crate::ownership::{self, OwnedMachine, Ownership};
 use crate::policy::Stage;
-use crate::step::{CallError, Category, Effect, EventKind, Read, Reply};
+use crate::step::{Effect, EventKind, Read, Reply};
 
 impl Run<'_> {
     /// Goes on with a machine that a proof has just shown to be ours.
@@ -56,16 +57,11 @@ impl Run<'_> {
     ) -> MachineFlow<(Machine, OwnedMachine)> {
         let claim = self.claim(user);
         let annotations = claim.annotations();
-        let stamped = annotations
-            .iter()
-            .all(|(k, v)| machine.annotations.get(k) == Some(v));
+        let stamped = annotations.iter().all(|(k, v)| machine.annotations.get(k) == Some(v));
         if stamped {
             return Ok((machine, owned));
         }
-        let outcome = self.perform(Effect::Annotate {
-            machine: owned,
-            annotations,
-        })?;
+        let outcome = self.perform(Effect::Annotate { machine: owned, annotations })?;
         self.shown(user, &machine, outcome, "set its annotations")
     }
 
@@ -174,18 +170,11 @@ impl Run<'_> {
         if error.category == Category::Conflict {
             return self.untouched(Some(error.retry_after.unwrap_or(5)));
         }
-        let message = format!(
-            "MAAS does not {what} on {}: {}",
-            machine.hostname, error.message
-        );
+        let message = format!("MAAS does not {what} on {}: {}", machine.hostname, error.message);
         let rejected = matches!(error.category, Category::BadRequest | Category::Forbidden);
         self.fail(Trouble {
             stage: Stage::Prepare,
-            category: if rejected {
-                "rejected"
-            } else {
-                "machine-failed"
-            },
+            category: if rejected { "rejected" } else { "machine-failed" },
             message,
             machine: Some(machine.clone()),
         })

@@ -3,8 +3,9 @@
 use capmaas_api::{FailureState, MaasMachineStatus, MachineAddress};
 
 use super::{DEPLOYED, Run};
+use crate::call_error::{CallError, Category};
 use crate::maas::{Machine, Power};
-use crate::step::{CallError, Category, Done, EventKind, Step};
+use crate::step::{Done, EventKind, Step};
 
 pub(super) type End = Box<Step<MaasMachineStatus>>;
 
@@ -59,9 +60,7 @@ impl Run<'_> {
             return self.deletion_trouble(error);
         }
         let (reason, message) = explain(error);
-        let again = error
-            .retry_after
-            .unwrap_or(self.seen.settings.poll.saturating_mul(2));
+        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2));
         if self.status.ready {
             return self.untouched(Some(again.max(1)));
         }

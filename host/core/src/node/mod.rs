@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::step::{CallError, Category, Done, Effect, Read, Reply, Step};
+use crate::call_error::{CallError, Category};
+use crate::step::{Done, Effect, Read, Reply, Step};
 use crate::transcript::{Flow, Transcript};
 
 /// A deployed machine whose Node is looked for.
@@ -80,11 +81,7 @@ pub fn next(snapshot: &Snapshot, replies: &[Reply]) -> Step<NodeObservation> {
                 status: Some(NodeObservation { state, message }),
                 resource_version: String::new(),
                 events: vec![],
-                requeue: Some(if settled {
-                    snapshot.drift
-                } else {
-                    snapshot.poll
-                }),
+                requeue: Some(if settled { snapshot.drift } else { snapshot.poll }),
             }))
         }
         Err(step) => *step,
@@ -133,10 +130,7 @@ fn unreachable(error: &CallError) -> (NodeState, String) {
         return (NodeState::Waiting, message.into());
     }
     // Without the address and the time-out's length: the message must stay the same.
-    (
-        NodeState::Unreachable,
-        "the workload cluster does not answer".into(),
-    )
+    (NodeState::Unreachable, "the workload cluster does not answer".into())
 }
 
 /// By exact name, by full name, by host-name label, by address; by address only if it is one.
@@ -144,21 +138,11 @@ fn find<'a>(wanted: &Snapshot, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
     let host = wanted.hostname.to_ascii_lowercase();
     let fqdn = wanted.fqdn.to_ascii_lowercase();
     let named = |name: &str| nodes.iter().find(|n| !name.is_empty() && n.name == name);
-    let labelled = || {
-        nodes
-            .iter()
-            .find(|n| !host.is_empty() && n.hostname == host)
-    };
-    let mut by_address = nodes.iter().filter(|n| {
-        n.internal_ips
-            .iter()
-            .any(|ip| wanted.addresses.contains(ip))
-    });
+    let labelled = || nodes.iter().find(|n| !host.is_empty() && n.hostname == host);
+    let mut by_address =
+        nodes.iter().filter(|n| n.internal_ips.iter().any(|ip| wanted.addresses.contains(ip)));
     let only = by_address.next().filter(|_| by_address.next().is_none());
-    named(&host)
-        .or_else(|| named(&fqdn))
-        .or_else(labelled)
-        .or(only)
+    named(&host).or_else(|| named(&fqdn)).or_else(labelled).or(only)
 }
 
 #[cfg(test)]
@@ -198,15 +182,8 @@ mod tests {
     fn an_empty_provider_id_is_set_once() {
         let replies = [Reply::Nodes(vec![node("calm-heron", "", &[])])];
         let step = next(&wanted(), &replies);
-        assert!(
-            matches!(step, Step::Do(Effect::SetNodeProviderId { .. })),
-            "{step:?}"
-        );
-        let set = [Reply::Nodes(vec![node(
-            "calm-heron",
-            "maas:///az1/abc123",
-            &[],
-        )])];
+        assert!(matches!(step, Step::Do(Effect::SetNodeProviderId { .. })), "{step:?}");
+        let set = [Reply::Nodes(vec![node("calm-heron", "maas:///az1/abc123", &[])])];
         assert_eq!(state(next(&wanted(), &set)), NodeState::Set);
     }
 
@@ -219,9 +196,6 @@ mod tests {
     #[test]
     fn two_nodes_with_the_address_are_no_match() {
         let both = vec![node("a", "", &["10.0.0.5"]), node("b", "", &["10.0.0.5"])];
-        assert_eq!(
-            state(next(&wanted(), &[Reply::Nodes(both)])),
-            NodeState::Waiting
-        );
+        assert_eq!(state(next(&wanted(), &[Reply::Nodes(both)])), NodeState::Waiting);
     }
 }

@@ -168,9 +168,7 @@ pub fn narrowed(wanted: &Constraints, policy: &Constraints) -> Result<Constraint
             let common: Vec<String> = a.iter().filter(|x| b.contains(x)).cloned().collect();
             let (ours, theirs) = (a.join(", "), b.join(", "));
             if common.is_empty() {
-                Err(format!(
-                    "the machine wants {what} {ours}, the policy allows {theirs}"
-                ))
+                Err(format!("the machine wants {what} {ours}, the policy allows {theirs}"))
             } else {
                 Ok(unique(&common))
             }
@@ -234,9 +232,7 @@ pub fn choose<'a>(
     for index in &ranking.order {
         let Some(candidate) = candidates.get(*index as usize) else {
             let offered = candidates.len();
-            return Err(format!(
-                "it ranked candidate {index} of {offered} (they count from 0)"
-            ));
+            return Err(format!("it ranked candidate {index} of {offered} (they count from 0)"));
         };
         if !seen.insert(*index) {
             return Err(format!("it ranked candidate {index} twice"));
@@ -251,24 +247,13 @@ mod tests {
     use super::*;
 
     fn zones(list: &[&str]) -> Constraints {
-        Constraints {
-            zones: list.iter().map(|s| (*s).to_owned()).collect(),
-            ..Default::default()
-        }
+        Constraints { zones: list.iter().map(|s| (*s).to_owned()).collect(), ..Default::default() }
     }
 
     #[test]
     fn a_policy_can_only_narrow() {
-        let wanted = Constraints {
-            min_cpu_cores: 4,
-            min_memory_mib: 8192,
-            ..zones(&["a", "b"])
-        };
-        let policy = Constraints {
-            min_cpu_cores: 2,
-            min_memory_mib: 16384,
-            ..zones(&["b", "c"])
-        };
+        let wanted = Constraints { min_cpu_cores: 4, min_memory_mib: 8192, ..zones(&["a", "b"]) };
+        let policy = Constraints { min_cpu_cores: 2, min_memory_mib: 16384, ..zones(&["b", "c"]) };
         let both = narrowed(&wanted, &policy).unwrap();
         assert_eq!((both.min_cpu_cores, both.min_memory_mib), (4, 16384));
         assert_eq!(both.zones, ["b"]);
@@ -282,18 +267,12 @@ mod tests {
 
     #[test]
     fn an_index_twice_or_out_of_range_is_a_bad_answer() {
-        let ranking = |order: &[u32]| Ranking {
-            order: order.to_vec(),
-            rejected: vec![],
-        };
+        let ranking = |order: &[u32]| Ranking { order: order.to_vec(), rejected: vec![] };
         let offered = [candidate("a"), candidate("b")];
         assert!(choose(&ranking(&[0, 0]), &offered).is_err());
         assert!(choose(&ranking(&[2]), &offered).is_err());
-        let order: Vec<_> = choose(&ranking(&[1, 0]), &offered)
-            .unwrap()
-            .iter()
-            .map(|c| &c.system_id)
-            .collect();
+        let order: Vec<_> =
+            choose(&ranking(&[1, 0]), &offered).unwrap().iter().map(|c| &c.system_id).collect();
         assert_eq!(order, ["b", "a"]);
     }
 

@@ -98,16 +98,10 @@ impl Action {
             Self::UseDefault => "use the default".into(),
             Self::Retry(d) => format!("retry in {} s: {}", d.seconds, d.reason),
             Self::ReleaseAndReplace(r) => {
-                format!(
-                    "release and replace in {} s: {}",
-                    r.delay.seconds, r.delay.reason
-                )
+                format!("release and replace in {} s: {}", r.delay.seconds, r.delay.reason)
             }
             Self::MarkBrokenAndReplace(r) => {
-                format!(
-                    "mark broken and replace in {} s: {}",
-                    r.delay.seconds, r.delay.reason
-                )
+                format!("mark broken and replace in {} s: {}", r.delay.seconds, r.delay.reason)
             }
             Self::PowerCycle(d) => format!("power-cycle in {} s: {}", d.seconds, d.reason),
             Self::GiveUp(reason) => format!("give up: {reason}"),

@@ -122,11 +122,7 @@ pub struct Refused {
 impl Refused {
     /// The answer does not fit the question.
     pub fn unusable(message: &str) -> Self {
-        Self {
-            policy: None,
-            category: "bad-answer".into(),
-            message: message.to_owned(),
-        }
+        Self { policy: None, category: "bad-answer".into(), message: message.to_owned() }
     }
 }
 

@@ -96,11 +96,7 @@ mod tests {
     }
 
     fn name(label: &str, domain: Option<&str>) -> Name {
-        Name {
-            label: label.into(),
-            domain: domain.map(Into::into),
-            ttl_seconds: None,
-        }
+        Name { label: label.into(), domain: domain.map(Into::into), ttl_seconds: None }
     }
 
     #[test]
@@ -116,25 +112,11 @@ mod tests {
     fn a_bad_label_or_a_foreign_domain_is_refused_with_the_reason() {
         let bad_names = ["", "-a", "a-", "A", "a.b", "ä"];
         for label in bad_names {
-            assert!(
-                fqdn(Some(&name(label, None)), &request()).is_err(),
-                "{label}"
-            );
+            assert!(fqdn(Some(&name(label, None)), &request()).is_err(), "{label}");
         }
-        assert!(
-            fqdn(Some(&name(&"x".repeat(10_000), None)), &request())
-                .unwrap_err()
-                .len()
-                < 300
-        );
+        assert!(fqdn(Some(&name(&"x".repeat(10_000), None)), &request()).unwrap_err().len() < 300);
         let foreign = fqdn(Some(&name("api", Some("corp"))), &request()).unwrap_err();
-        assert!(
-            foreign.contains("corp") && foreign.contains("maas"),
-            "{foreign}"
-        );
-        assert_eq!(
-            fqdn(Some(&name("api", None)), &request()).unwrap(),
-            "api.maas"
-        );
+        assert!(foreign.contains("corp") && foreign.contains("maas"), "{foreign}");
+        assert_eq!(fqdn(Some(&name("api", None)), &request()).unwrap(), "api.maas");
     }
 }

@@ -19,10 +19,7 @@ pub(super) fn stories() -> Vec<Story> {
 
 /// The user has put this into `Cluster.spec.controlPlaneEndpoint`.
 fn endpoint(s: &mut Story, host: &str) {
-    let endpoint = ApiEndpoint {
-        host: host.into(),
-        port: 6443,
-    };
+    let endpoint = ApiEndpoint { host: host.into(), port: 6443 };
     let cluster = s.world.kube.cluster.as_mut().expect("a Cluster");
     cluster.spec.control_plane_endpoint = Some(endpoint);
 }
@@ -86,11 +83,7 @@ fn name_taken() -> Story {
     );
     s.world.maas.add_record("blue-sufx01.maas", &["10.9.9.9"]);
     s.cluster(&NAMES);
-    let published = s
-        .world
-        .kube
-        .maas_cluster()
-        .and_then(|c| c.spec.control_plane_endpoint);
+    let published = s.world.kube.maas_cluster().and_then(|c| c.spec.control_plane_endpoint);
     assert_eq!(published.expect("an endpoint").host, "blue-sufx02.maas");
     s
 }

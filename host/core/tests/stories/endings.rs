@@ -46,11 +46,7 @@ fn release_refused() -> Story {
     s.world.kube.delete("MaasMachine", NAME);
     s.machine_with(&["release"], |_, _, step| {
         let refused = Turn::Fails(Category::Server, false);
-        if calls(step, "release") {
-            refused
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "release") { refused } else { Turn::Answered }
     });
     s.says("ReleaseFailed", "could not be released");
     s.world.now += 29;
@@ -69,11 +65,7 @@ fn never_taken() -> Story {
     );
     s.world.reconcile_with(NAME, |_, _, step| {
         let lost = Turn::Fails(Category::Unknown, false);
-        if calls(step, "allocate") {
-            lost
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "allocate") { lost } else { Turn::Answered }
     });
     s.world.kube.delete("MaasMachine", NAME);
     s.world.now += 60;
@@ -92,11 +84,7 @@ fn deleted_while_unanswered() -> Story {
     );
     s.world.reconcile_with(NAME, |_, _, step| {
         let lost = Turn::Fails(Category::Unknown, true);
-        if calls(step, "allocate") {
-            lost
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "allocate") { lost } else { Turn::Answered }
     });
     s.world.kube.delete("MaasMachine", NAME);
     s.world.now += 120;

@@ -74,10 +74,7 @@ fn left_broken() -> Story {
          another is taken after the delay that the policy asked for.",
     );
     s.world.policies.action = Some(Action::MarkBrokenAndReplace(Replacement {
-        delay: Delay {
-            seconds: 120,
-            reason: "let the rack cool down".into(),
-        },
+        delay: Delay { seconds: 120, reason: "let the rack cool down".into() },
         avoid_seconds: Some(86_400),
     }));
     s.world.maas.host("aaa111").destiny = Destiny::Fails;
@@ -126,11 +123,7 @@ fn lost_from_memory() -> Story {
         World::with_machine(false),
         "It would be installed anew, without its data: it is reported as lost and not powered on.",
     );
-    s.world.kube.edit(
-        "MaasMachine",
-        NAME,
-        &json!({ "spec": { "deployInMemory": true } }),
-    );
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": { "deployInMemory": true } }));
     s.world.reconcile(NAME);
     s.later(600);
     s.world.reconcile(NAME);
@@ -150,12 +143,7 @@ fn lost_after_provisioning() -> Story {
     s.world.maas.free("aaa111");
     s.machine(&[]);
     s.says("MachineTerminatedReason", "released outside of capmaas");
-    let status = s
-        .world
-        .kube
-        .maas_machine(NAME)
-        .and_then(|m| m.status)
-        .expect("a status");
+    let status = s.world.kube.maas_machine(NAME).and_then(|m| m.status).expect("a status");
     assert!(status.failure_reason.is_some() && status.failure_message.is_some());
     s
 }
@@ -183,11 +171,7 @@ fn unknown_zone() -> Story {
         World::with_machine(false),
         "MAAS does not know the zone: the object says so, and which ones there are.",
     );
-    s.world.kube.edit(
-        "MaasMachine",
-        NAME,
-        &json!({ "spec": { "failureDomain": "moon" } }),
-    );
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": { "failureDomain": "moon" } }));
     s.machine(&["patch", "allocate"]);
     s.says("AllocationInvalid", "MAAS has zone default");
     s

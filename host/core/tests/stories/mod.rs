@@ -32,12 +32,7 @@ pub(crate) fn all() -> Vec<Story> {
 
 impl Story {
     fn of(name: &'static str, world: World, tells: &'static str) -> Self {
-        Self {
-            name,
-            tells,
-            world,
-            reconciles: vec![],
-        }
+        Self { name, tells, world, reconciles: vec![] }
     }
 
     /// The machine is reconciled, and does this in MAAS and Kubernetes.
@@ -51,13 +46,7 @@ impl Story {
         turn: impl FnMut(&mut World, &[Reply], &Step<MaasMachineStatus>) -> Turn,
     ) {
         let told = self.world.reconcile_with(NAME, turn);
-        assert_eq!(
-            told.words(),
-            does,
-            "{}, reconcile {}",
-            self.name,
-            self.reconciles.len()
-        );
+        assert_eq!(told.words(), does, "{}, reconcile {}", self.name, self.reconciles.len());
         self.reconciles.push(json!({
             "of": "MaasMachine", "snapshot": told.snapshot, "replies": told.replies,
             "steps": told.steps,
@@ -75,13 +64,7 @@ impl Story {
         turn: impl FnMut(&mut World, &[Reply], &Step<MaasClusterStatus>) -> Turn,
     ) {
         let told = self.world.reconcile_cluster_with(turn);
-        assert_eq!(
-            told.words(),
-            does,
-            "{}, reconcile {}",
-            self.name,
-            self.reconciles.len()
-        );
+        assert_eq!(told.words(), does, "{}, reconcile {}", self.name, self.reconciles.len());
         self.reconciles.push(json!({
             "of": "MaasCluster", "snapshot": told.snapshot, "replies": told.replies,
             "steps": told.steps,
@@ -103,17 +86,9 @@ impl Story {
 
     /// What the machine says is waited for, or is wrong.
     fn says(&self, reason: &str, words: &str) {
-        let status = self
-            .world
-            .kube
-            .maas_machine(NAME)
-            .expect("it exists")
-            .status;
+        let status = self.world.kube.maas_machine(NAME).expect("it exists").status;
         let conditions = status.and_then(|s| s.conditions).unwrap_or_default();
-        let said = conditions
-            .iter()
-            .find(|c| c.kind == "MachineDeployed")
-            .expect("a word");
+        let said = conditions.iter().find(|c| c.kind == "MachineDeployed").expect("a word");
         assert_eq!(said.reason.as_deref(), Some(reason), "{}", self.name);
         let message = said.message.as_deref().unwrap_or_default();
         assert!(message.contains(words), "{}: {message}", self.name);
@@ -135,6 +110,4 @@ fn publishes<S>(step: &Step<S>) -> bool {
 }
 
 /// Everything from a free machine to a running deployment.
-const TAKES: [&str; 6] = [
-    "patch", "allocate", "patch", "annotate", "swap off", "deploy",
-];
+const TAKES: [&str; 6] = ["patch", "allocate", "patch", "annotate", "swap off", "deploy"];

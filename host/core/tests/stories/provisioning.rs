@@ -50,9 +50,7 @@ fn all_tags() -> Story {
         "failureDomain": "default", "resourcePool": "gpu", "minDiskSize": 100,
         "tags": ["nvme", "rack-7", " ", "gpu"],
     });
-    s.world
-        .kube
-        .edit("MaasMachine", NAME, &json!({ "spec": spec }));
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": spec }));
     let host = s.world.maas.host("ccc333");
     host.shown.pool = "gpu".into();
     host.shown.tags = ["gpu", "nvme", "rack-7"].map(str::to_owned).to_vec();
@@ -78,10 +76,7 @@ fn zone_of_the_machine() -> Story {
     machine.spec.failure_domain = Some("az2".into());
     s.machine(&TAKES);
     let object = s.world.kube.maas_machine(NAME).expect("it exists");
-    assert_eq!(
-        object.spec.provider_id.as_deref(),
-        Some("maas:///az2/bbb222")
-    );
+    assert_eq!(object.spec.provider_id.as_deref(), Some("maas:///az2/bbb222"));
     s
 }
 
@@ -93,9 +88,7 @@ fn label_in_between() -> Story {
          conflict, the object is read again, and it is written.",
     );
     let mut once = true;
-    let does = [
-        "patch", "allocate", "patch", "patch", "annotate", "swap off", "deploy",
-    ];
+    let does = ["patch", "allocate", "patch", "patch", "annotate", "swap off", "deploy"];
     s.machine_with(&does, |world, _, step| {
         if publishes(step) && std::mem::take(&mut once) {
             let label = json!({ "metadata": { "labels": { "team": "red" } } });
@@ -112,16 +105,13 @@ fn another_machine_in_between() -> Story {
         World::with_machine(false),
         "While its machine was being taken the object got another one: the one just taken goes back.",
     );
-    s.machine_with(
-        &["patch", "allocate", "patch", "release"],
-        |world, _, step| {
-            if publishes(step) {
-                let other = json!({ "spec": { "providerID": "maas:///default/ccc333" } });
-                world.kube.edit("MaasMachine", NAME, &other);
-            }
-            Turn::Answered
-        },
-    );
+    s.machine_with(&["patch", "allocate", "patch", "release"], |world, _, step| {
+        if publishes(step) {
+            let other = json!({ "spec": { "providerID": "maas:///default/ccc333" } });
+            world.kube.edit("MaasMachine", NAME, &other);
+        }
+        Turn::Answered
+    });
     assert_eq!(s.world.maas.hosts["aaa111"].shown.status, Status::Releasing);
     s
 }
@@ -135,11 +125,7 @@ fn lost_reply() -> Story {
     );
     s.machine_with(&["patch", "allocate"], |_, _, step| {
         let lost = Turn::Fails(Category::Unknown, true);
-        if calls(step, "allocate") {
-            lost
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "allocate") { lost } else { Turn::Answered }
     });
     s.says("AllocationUnanswered", "unanswered");
     s.world.now += 15;
@@ -156,11 +142,7 @@ fn late_allocate() -> Story {
     );
     s.machine_with(&["patch", "allocate"], |_, _, step| {
         let lost = Turn::Fails(Category::Unknown, false);
-        if calls(step, "allocate") {
-            lost
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "allocate") { lost } else { Turn::Answered }
     });
     s.world.now += 119;
     s.machine(&[]);
@@ -177,11 +159,7 @@ fn two_holders() -> Story {
     );
     s.machine_with(&["patch", "allocate"], |_, _, step| {
         let dies = Turn::Dies(true);
-        if calls(step, "allocate") {
-            dies
-        } else {
-            Turn::Answered
-        }
+        if calls(step, "allocate") { dies } else { Turn::Answered }
     });
     // A crash leaves no end to tell.
     s.reconciles.clear();
@@ -203,13 +181,8 @@ fn ranked() -> Story {
          so the next in order is taken.",
     );
     s.world.policies.shortlisting = Shortlisting::Inspect(Constraints::default());
-    s.world.policies.ranking = Ranking {
-        order: vec![2, 1],
-        rejected: vec![],
-    };
-    let does = [
-        "patch", "allocate", "allocate", "patch", "annotate", "swap off", "deploy",
-    ];
+    s.world.policies.ranking = Ranking { order: vec![2, 1], rejected: vec![] };
+    let does = ["patch", "allocate", "allocate", "patch", "annotate", "swap off", "deploy"];
     s.machine_with(&does, |world, _, step| {
         if calls(step, "allocate") {
             world.maas.host("ccc333").shown.status = Status::Commissioning;

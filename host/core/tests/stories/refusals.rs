@@ -44,10 +44,7 @@ fn policy_defers_and_rejects() -> Story {
         "A policy wants to be asked later, and then wants no machine at all: nothing is taken.",
     );
     let reason = "the maintenance window ends at 01:00".to_owned();
-    s.world.policies.shortlisting = Shortlisting::Defer(Delay {
-        seconds: 900,
-        reason,
-    });
+    s.world.policies.shortlisting = Shortlisting::Defer(Delay { seconds: 900, reason });
     s.machine(&[]);
     s.says("AllocationDeferred", "maintenance window");
     s.world.now += 900;
@@ -62,16 +59,10 @@ fn nothing_left() -> Story {
         "a-policy-leaves-no-zone",
         "What the user wants and what the policy allows have no zone in common: nothing is sent.",
     );
-    s.world.kube.edit(
-        "MaasMachine",
-        NAME,
-        &json!({ "spec": { "failureDomain": "default" } }),
-    );
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": { "failureDomain": "default" } }));
     let zones = vec!["az7".to_owned()];
-    s.world.policies.shortlisting = Shortlisting::Narrow(Constraints {
-        zones,
-        ..Default::default()
-    });
+    s.world.policies.shortlisting =
+        Shortlisting::Narrow(Constraints { zones, ..Default::default() });
     s.machine(&[]);
     s.says("NoMachineFits", "the policy allows az7");
     s
@@ -106,11 +97,7 @@ fn image_missing() -> Story {
         "the-image-is-missing",
         "MAAS has no such image: said before a machine is taken, with what there is.",
     );
-    s.world.kube.edit(
-        "MaasMachine",
-        NAME,
-        &json!({ "spec": { "image": "custom/u-2204" } }),
-    );
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": { "image": "custom/u-2204" } }));
     s.machine(&[]);
     s.says("ImageNotFound", "ubuntu/noble");
     s
@@ -122,11 +109,7 @@ fn secret_missing() -> Story {
         "No Secret is named, then it does not exist, then it is empty, then it is there: only then \
          is a machine taken.",
     );
-    let named = s.world.kube.machines[NAME]
-        .spec
-        .bootstrap
-        .data_secret_name
-        .clone();
+    let named = s.world.kube.machines[NAME].spec.bootstrap.data_secret_name.clone();
     let name = named.clone().expect("a name");
     let secret = s.world.kube.secrets.remove(&name).expect("a Secret");
     let bootstrap = |s: &mut Story, name| {
@@ -139,10 +122,7 @@ fn secret_missing() -> Story {
     bootstrap(&mut s, named);
     s.machine(&[]);
     s.says("WaitingForBootstrapData", "does not exist");
-    s.world
-        .kube
-        .secrets
-        .insert(name.clone(), SecretState::Empty);
+    s.world.kube.secrets.insert(name.clone(), SecretState::Empty);
     s.machine(&[]);
     s.says("WaitingForBootstrapData", "no data");
     s.world.kube.secrets.insert(name, secret);
@@ -155,11 +135,7 @@ fn memory_unsupported() -> Story {
         "maas-is-too-old-to-deploy-to-memory",
         "Deploying to memory needs a newer MAAS: said before a machine is taken.",
     );
-    s.world.kube.edit(
-        "MaasMachine",
-        NAME,
-        &json!({ "spec": { "deployInMemory": true } }),
-    );
+    s.world.kube.edit("MaasMachine", NAME, &json!({ "spec": { "deployInMemory": true } }));
     s.world.maas.version = "3.6.2".into();
     s.machine(&[]);
     s.says("InMemoryUnsupported", "3.6.3");
@@ -173,13 +149,7 @@ fn paused() -> Story {
         "The cluster is paused and its machine deleted, as a move does it: nothing is touched.",
     );
     s.world.kube.delete("MaasMachine", NAME);
-    s.world
-        .kube
-        .cluster
-        .as_mut()
-        .expect("a Cluster")
-        .spec
-        .paused = Some(true);
+    s.world.kube.cluster.as_mut().expect("a Cluster").spec.paused = Some(true);
     s.machine(&[]);
     s.cluster(&[]);
     s

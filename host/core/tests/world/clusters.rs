@@ -50,25 +50,10 @@ pub(crate) fn control_plane(world: &mut World, name: &str, id: &str, ip: &str) {
 }
 
 pub(crate) fn addresses(world: &World) -> Vec<String> {
-    world
-        .maas
-        .records
-        .values()
-        .next()
-        .map(|r| r.ips())
-        .unwrap_or_default()
+    world.maas.records.values().next().map(|r| r.ips()).unwrap_or_default()
 }
 
 pub(crate) fn endpoint(world: &mut World, host: &str) {
-    let endpoint = ApiEndpoint {
-        host: host.into(),
-        port: 6443,
-    };
-    world
-        .kube
-        .cluster
-        .as_mut()
-        .unwrap()
-        .spec
-        .control_plane_endpoint = Some(endpoint);
+    let endpoint = ApiEndpoint { host: host.into(), port: 6443 };
+    world.kube.cluster.as_mut().unwrap().spec.control_plane_endpoint = Some(endpoint);
 }

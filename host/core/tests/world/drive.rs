@@ -87,11 +87,7 @@ pub(crate) fn tell<N, S: Clone + PartialEq + std::fmt::Debug>(
     let (mut replies, mut steps) = (Vec::new(), Vec::new());
     loop {
         let step = next(&snapshot, &replies);
-        assert_eq!(
-            step,
-            next(&snapshot, &replies),
-            "the same replies, another step"
-        );
+        assert_eq!(step, next(&snapshot, &replies), "the same replies, another step");
         steps.push(step.clone());
         assert!(steps.len() <= MOST_STEPS, "a reconcile does not end");
         if matches!(step, Step::Done(_)) {
@@ -114,11 +110,7 @@ pub(crate) fn tell<N, S: Clone + PartialEq + std::fmt::Debug>(
         };
         replies.push(reply);
     }
-    Told {
-        snapshot,
-        replies,
-        steps,
-    }
+    Told { snapshot, replies, steps }
 }
 
 pub(crate) fn failed(category: Category) -> Reply {
@@ -176,8 +168,7 @@ impl World {
         let Some(done) = done else { return };
         if let Some(status) = &done.status {
             let status = serde_json::to_value(status).expect("a status is JSON");
-            self.kube
-                .write_status(kind, name, &done.resource_version, status);
+            self.kube.write_status(kind, name, &done.resource_version, status);
         }
     }
 }

@@ -19,14 +19,8 @@ pub(crate) struct Kube {
 
 impl Kube {
     pub(super) fn with_cluster() -> Self {
-        let mut kube = Self {
-            version: 100,
-            ..Self::default()
-        };
-        kube.cluster = Some(cluster_api::Cluster {
-            name: CLUSTER.into(),
-            ..Default::default()
-        });
+        let mut kube = Self { version: 100, ..Self::default() };
+        kube.cluster = Some(cluster_api::Cluster { name: CLUSTER.into(), ..Default::default() });
         kube.insert(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
             "kind": "MaasCluster",
@@ -54,18 +48,13 @@ impl Kube {
             "spec": { "minCPU": 4, "minMemory": 8192, "image": "ubuntu/noble" },
         }));
         let secret = format!("{name}-bootstrap");
-        let mut machine = cluster_api::Machine {
-            name: name.into(),
-            control_plane,
-            ..Default::default()
-        };
+        let mut machine =
+            cluster_api::Machine { name: name.into(), control_plane, ..Default::default() };
         machine.spec.cluster_name = CLUSTER.into();
         machine.spec.bootstrap.data_secret_name = Some(secret.clone());
         self.machines.insert(name.into(), machine);
-        let present = SecretState::Present {
-            digest: "5ec2e7".into(),
-            format: "cloud-config".into(),
-        };
+        let present =
+            SecretState::Present { digest: "5ec2e7".into(), format: "cloud-config".into() };
         self.secrets.insert(secret, present);
     }
 
@@ -99,17 +88,12 @@ impl Kube {
     }
 
     pub(super) fn read(&self, object: &ObjectRef) -> Reply {
-        let found = self
-            .objects
-            .get(&(object.kind.clone(), object.name.clone()));
+        let found = self.objects.get(&(object.kind.clone(), object.name.clone()));
         found.map_or(Reply::Absent, |v| Reply::Object(v.clone()))
     }
 
     pub(super) fn secret(&self, name: &str) -> SecretState {
-        self.secrets
-            .get(name)
-            .cloned()
-            .unwrap_or(SecretState::Missing)
+        self.secrets.get(name).cloned().unwrap_or(SecretState::Missing)
     }
 
     /// Somebody else changes an object: a merge patch without a version.
@@ -142,15 +126,9 @@ impl Kube {
             return refused(Category::Conflict, "the object has been modified");
         }
         let count = |v: &Value| v.as_array().map_or(0, Vec::len);
-        let more = patch
-            .finalizers
-            .as_ref()
-            .is_some_and(|f| f.len() > count(&meta["finalizers"]));
+        let more = patch.finalizers.as_ref().is_some_and(|f| f.len() > count(&meta["finalizers"]));
         if more && !meta["deletionTimestamp"].is_null() {
-            return refused(
-                Category::BadRequest,
-                "no new finalizers while being deleted",
-            );
+            return refused(Category::BadRequest, "no new finalizers while being deleted");
         }
         let mut change = json!({ "metadata": { "annotations": patch.annotations } });
         if let Some(finalizers) = &patch.finalizers {
@@ -188,11 +166,7 @@ impl Kube {
             && ours.status.as_ref().is_some_and(|s| s.ready)
         {
             cluster.status.infrastructure_ready = Some(true);
-            let set = cluster
-                .spec
-                .control_plane_endpoint
-                .as_ref()
-                .is_some_and(ApiEndpoint::is_set);
+            let set = cluster.spec.control_plane_endpoint.as_ref().is_some_and(ApiEndpoint::is_set);
             if !set {
                 cluster.spec.control_plane_endpoint = ours.spec.control_plane_endpoint.clone();
             }
@@ -229,10 +203,5 @@ fn merge(target: &mut Value, change: &Value) {
 }
 
 fn refused(category: Category, message: &str) -> Reply {
-    Reply::Failed(CallError {
-        category,
-        status: None,
-        message: message.into(),
-        retry_after: None,
-    })
+    Reply::Failed(CallError { category, status: None, message: message.into(), retry_after: None })
 }

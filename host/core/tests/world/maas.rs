@@ -44,10 +44,7 @@ impl Maas {
     pub(super) fn with_hosts(ids: &[&str]) -> Self {
         let strings = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
         let mut maas = Self {
-            user: User {
-                name: US.into(),
-                admin: true,
-            },
+            user: User { name: US.into(), admin: true },
             version: "3.7.3".into(),
             images: strings(&["ubuntu/noble", "u-2404-k8s"]),
             zones: strings(&["default"]),
@@ -69,26 +66,15 @@ impl Maas {
     pub(crate) fn add_record(&mut self, fqdn: &str, ips: &[&str]) -> u64 {
         let id = self.records.keys().max().unwrap_or(&0) + 1;
         let addresses = ips.iter().map(|ip| self.address(ip)).collect();
-        let record = DnsResource {
-            id,
-            fqdn: fqdn.into(),
-            ttl: Some(10),
-            addresses,
-        };
+        let record = DnsResource { id, fqdn: fqdn.into(), ttl: Some(10), addresses };
         self.records.insert(id, record);
         id
     }
 
     /// MAAS reserves an address that it knows from nowhere.
     fn address(&self, ip: &str) -> DnsAddress {
-        let known = self
-            .hosts
-            .values()
-            .any(|h| h.shown.ip_addresses.iter().any(|i| i == ip));
-        DnsAddress {
-            ip: ip.into(),
-            reserved: !known,
-        }
+        let known = self.hosts.values().any(|h| h.shown.ip_addresses.iter().any(|i| i == ip));
+        DnsAddress { ip: ip.into(), reserved: !known }
     }
 
     /// Time passes: deployments end, released machines become free.
@@ -165,14 +151,11 @@ impl Maas {
 
     pub(super) fn perform(&mut self, effect: &Effect) -> Reply {
         match effect {
-            Effect::Allocate {
-                constraints, mark, ..
-            } => self.allocate(constraints, mark),
+            Effect::Allocate { constraints, mark, .. } => self.allocate(constraints, mark),
             Effect::CreateDns { fqdn, .. } => self.create_record(fqdn),
             Effect::SetDnsAddresses { id, addresses, ttl } => {
                 let ips: Vec<DnsAddress> = addresses.iter().map(|ip| self.address(ip)).collect();
-                self.reserved
-                    .extend(ips.iter().filter(|a| a.reserved).map(|a| a.ip.clone()));
+                self.reserved.extend(ips.iter().filter(|a| a.reserved).map(|a| a.ip.clone()));
                 let Some(record) = self.records.get_mut(id) else {
                     return refused(Category::NotFound, "Not Found");
                 };
@@ -211,11 +194,7 @@ impl Maas {
             }
         }
         let free = |h: &&mut Host| h.shown.status == Status::Ready && !h.shown.locked;
-        let fits = self
-            .hosts
-            .values_mut()
-            .filter(free)
-            .filter(|h| h.fits(wanted));
+        let fits = self.hosts.values_mut().filter(free).filter(|h| h.fits(wanted));
         let size = |h: &Host| h.shown.cpu_count + h.shown.memory / 1024;
         let Some(host) = fits.min_by_key(|h| (size(h), h.shown.system_id.clone())) else {
             return refused(Category::State, "No available machine matches constraints");
@@ -253,10 +232,9 @@ impl Maas {
                 host.shown.error_description = comment.clone();
                 host.reply()
             }
-            Effect::PowerOn { .. } if host.shown.owner.is_none() => refused(
-                Category::State,
-                "Can't start node: it hasn't been allocated.",
-            ),
+            Effect::PowerOn { .. } if host.shown.owner.is_none() => {
+                refused(Category::State, "Can't start node: it hasn't been allocated.")
+            }
             Effect::PowerOn { .. } => {
                 host.shown.power = Power::On;
                 host.reply()
@@ -295,11 +273,7 @@ impl Host {
             ephemeral: false,
             vm_host: None,
         };
-        Self {
-            shown,
-            agent_name: String::new(),
-            destiny: Destiny::Deploys,
-        }
+        Self { shown, agent_name: String::new(), destiny: Destiny::Deploys }
     }
 
     fn reply(&self) -> Reply {
@@ -309,10 +283,7 @@ impl Host {
     fn fits(&self, wanted: &AllocateConstraints) -> bool {
         let (m, c) = (&self.shown, &wanted.constraints);
         let among = |list: &[String], value: &String| list.is_empty() || list.contains(value);
-        wanted
-            .system_id
-            .as_ref()
-            .is_none_or(|id| *id == m.system_id)
+        wanted.system_id.as_ref().is_none_or(|id| *id == m.system_id)
             && m.cpu_count >= c.min_cpu_cores
             && m.memory >= c.min_memory_mib
             && among(&c.zones, &m.zone)
@@ -369,17 +340,9 @@ pub(crate) fn touched(effect: &Effect) -> Option<&str> {
 }
 
 fn image(name: &str) -> Image {
-    Image {
-        name: name.into(),
-        architecture: "amd64/generic".into(),
-    }
+    Image { name: name.into(), architecture: "amd64/generic".into() }
 }
 
 fn refused(category: Category, message: &str) -> Reply {
-    Reply::Failed(CallError {
-        category,
-        status: None,
-        message: message.into(),
-        retry_after: None,
-    })
+    Reply::Failed(CallError { category, status: None, message: message.into(), retry_after: None })
 }

@@ -41,24 +41,18 @@ impl Policies {
                 Answer::Action(self.action.clone().unwrap_or_else(|| usual(failure.stage)))
             }
         };
-        let policy = PolicyId {
-            name: "built-in 0.1.0".into(),
-            digest: "sha256:0123456789abcdef".into(),
-        };
+        let policy =
+            PolicyId { name: "built-in 0.1.0".into(), digest: "sha256:0123456789abcdef".into() };
         Reply::Answered(Box::new(Answered { policy, answer }))
     }
 }
 
 fn usual(stage: Stage) -> Action {
-    let delay = |seconds| Delay {
-        seconds,
-        reason: "usual".into(),
-    };
+    let delay = |seconds| Delay { seconds, reason: "usual".into() };
     match stage {
-        Stage::Deploy => Action::ReleaseAndReplace(Replacement {
-            delay: delay(0),
-            avoid_seconds: Some(3600),
-        }),
+        Stage::Deploy => {
+            Action::ReleaseAndReplace(Replacement { delay: delay(0), avoid_seconds: Some(3600) })
+        }
         Stage::Power => Action::Retry(delay(60)),
         Stage::Allocate | Stage::Prepare | Stage::Release => Action::Retry(delay(30)),
     }

@@ -54,8 +54,7 @@ impl Cache {
         let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         if file.try_lock().is_err() {
             let step = progress.step("waiting", "another process builds");
-            file.lock()
-                .with_context(|| format!("lock {}", path.display()))?;
+            file.lock().with_context(|| format!("lock {}", path.display()))?;
             step.done();
         }
         Ok(file)
@@ -100,11 +99,7 @@ impl Cache {
 
 /// `$CAPMAAS_CACHE`, else `capmaas` in the user's cache folder.
 fn root() -> Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let path = set("CAPMAAS_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("capmaas")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/capmaas")))

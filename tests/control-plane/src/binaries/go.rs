@@ -20,10 +20,7 @@ pub(super) fn version() -> Result<String> {
     let folder = source(modules::cluster_api());
     let output = go(&folder, &["env", "GOVERSION"])?;
     if !output.status.success() {
-        bail!(
-            "`go env GOVERSION` failed: {}\n{REMEDY}",
-            text(&output.stderr)
-        );
+        bail!("`go env GOVERSION` failed: {}\n{REMEDY}", text(&output.stderr));
     }
     let version = text(&output.stdout);
     let wanted = wanted(&folder)?;
@@ -42,9 +39,7 @@ pub(super) fn build(
 ) -> Result<()> {
     let hint = format!("about {} when nothing is warm", program.usually);
     let step = progress.step(&format!("building {}", program.name), &hint);
-    let temporary = tempfile::Builder::new()
-        .prefix(".building-")
-        .tempdir_in(entry.folder())?;
+    let temporary = tempfile::Builder::new().prefix(".building-").tempdir_in(entry.folder())?;
     let binary = temporary.path().join(program.name);
     let out = binary.display().to_string();
     let output = go(
@@ -78,10 +73,7 @@ pub(super) fn module_folder(module: &Module, path: &str) -> Result<PathBuf> {
     let folder = source(module);
     let download = go(&folder, &["mod", "download", path])?;
     if !download.status.success() {
-        bail!(
-            "`go mod download {path}` failed: {}",
-            text(&download.stderr)
-        );
+        bail!("`go mod download {path}` failed: {}", text(&download.stderr));
     }
     let output = go(&folder, &["list", "-m", "-f", "{{.Dir}}", path])?;
     let found = text(&output.stdout);
@@ -116,10 +108,7 @@ fn wanted(folder: &Path) -> Result<String> {
 }
 
 fn numbers(version: &str) -> Vec<u32> {
-    version
-        .split(|c: char| !c.is_ascii_digit())
-        .map_while(|part| part.parse().ok())
-        .collect()
+    version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok()).collect()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -12,10 +12,7 @@ use super::{go, modules};
 const COMPONENTS: [(&str, &str); 3] = [
     ("core.yaml", "core/config/default"),
     ("bootstrap-kubeadm.yaml", "bootstrap/kubeadm/config/default"),
-    (
-        "control-plane-kubeadm.yaml",
-        "controlplane/kubeadm/config/default",
-    ),
+    ("control-plane-kubeadm.yaml", "controlplane/kubeadm/config/default"),
 ];
 
 /// The folder of the manifests in the entry of Cluster API.
@@ -32,9 +29,7 @@ pub(super) fn complete(entry: &Entry) -> bool {
 pub(super) fn render(kubectl: &Path, entry: &Entry, progress: &Progress) -> Result<()> {
     let step = progress.step("rendering the manifests of Cluster API", "about 5 seconds");
     let source = go::module_folder(modules::cluster_api(), "sigs.k8s.io/cluster-api")?;
-    let temporary = tempfile::Builder::new()
-        .prefix(".rendering-")
-        .tempdir_in(entry.folder())?;
+    let temporary = tempfile::Builder::new().prefix(".rendering-").tempdir_in(entry.folder())?;
     let target = temporary.path().join("manifests");
     std::fs::create_dir(&target)?;
     for (name, config) in COMPONENTS {

@@ -122,15 +122,11 @@ impl Binaries {
             Some(module) => cache.existing(module)?,
             None => None,
         };
-        Ok(entry
-            .map(|entry| entry.path(name))
-            .filter(|path| path.is_file()))
+        Ok(entry.map(|entry| entry.path(name)).filter(|path| path.is_file()))
     }
 }
 
 /// The folder of a module's `go.mod`, in this crate.
 fn source(module: &Module) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("go")
-        .join(module.name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("go").join(module.name)
 }

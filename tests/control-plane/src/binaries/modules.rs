@@ -23,11 +23,7 @@ pub(super) struct Program {
 }
 
 const fn program(name: &'static str, package: &'static str, usually: &'static str) -> Program {
-    Program {
-        name,
-        package,
-        usually,
-    }
+    Program { name, package, usually }
 }
 
 const MODULES: [Module; 4] = [
@@ -40,11 +36,7 @@ const MODULES: [Module; 4] = [
         name: "kube",
         ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2",
         programs: &[
-            program(
-                "kube-apiserver",
-                "k8s.io/kubernetes/cmd/kube-apiserver",
-                "5 minutes",
-            ),
+            program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "5 minutes"),
             program("kubectl", "k8s.io/kubernetes/cmd/kubectl", "1 minute"),
             program(
                 "kube-controller-manager",
@@ -63,21 +55,13 @@ const MODULES: [Module; 4] = [
                   -X sigs.k8s.io/cluster-api/version.gitTreeState=clean",
         programs: &[
             program("capi-core", "sigs.k8s.io/cluster-api/core", "3 minutes"),
-            program(
-                "capi-bootstrap",
-                "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
-                "10 seconds",
-            ),
+            program("capi-bootstrap", "sigs.k8s.io/cluster-api/bootstrap/kubeadm", "10 seconds"),
             program(
                 "capi-control-plane",
                 "sigs.k8s.io/cluster-api/controlplane/kubeadm",
                 "10 seconds",
             ),
-            program(
-                "clusterctl",
-                "sigs.k8s.io/cluster-api/cmd/clusterctl",
-                "15 seconds",
-            ),
+            program("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl", "15 seconds"),
         ],
     },
     Module {
@@ -106,12 +90,7 @@ pub(super) fn assets() -> Option<PathBuf> {
 
 /// A program in that folder. kube-controller-manager is taken from there too if somebody put it there.
 pub(super) fn in_assets(folder: Option<&Path>, name: &str) -> Option<PathBuf> {
-    const TAKEN: [&str; 4] = [
-        "etcd",
-        "kube-apiserver",
-        "kubectl",
-        "kube-controller-manager",
-    ];
+    const TAKEN: [&str; 4] = ["etcd", "kube-apiserver", "kubectl", "kube-controller-manager"];
     let path = folder?.join(name);
     (TAKEN.contains(&name) && path.is_file()).then(|| std::path::absolute(&path).unwrap_or(path))
 }

@@ -49,9 +49,7 @@ impl Progress {
                 }
             }
         });
-        Step {
-            ticker: Some((stop, thread)),
-        }
+        Step { ticker: Some((stop, thread)) }
     }
 }
 

@@ -107,12 +107,7 @@ pub(super) fn start(
         }
         let _ = end.send(());
     });
-    WorkloadFollower {
-        record,
-        gate,
-        stop,
-        ended,
-    }
+    WorkloadFollower { record, gate, stop, ended }
 }
 
 /// A machine that has been looked at.
@@ -202,17 +197,10 @@ impl Player {
             return Ok(());
         }
         let initialised = self.nodes.initialised().await?;
-        let verdict = judge(
-            machine.control_plane,
-            initialised,
-            boot,
-            data.as_deref(),
-            wanted.as_deref(),
-        );
+        let verdict =
+            judge(machine.control_plane, initialised, boot, data.as_deref(), wanted.as_deref());
         // before there is a Node: whoever sees the Node can read what its host was told
-        lock(&self.record)
-            .boots
-            .insert(host.system_id.clone(), boot);
+        lock(&self.record).boots.insert(host.system_id.clone(), boot);
         if verdict.is_ok() {
             let version = version.as_deref().unwrap_or("v1.34.1");
             let birth = Birth {
@@ -268,9 +256,7 @@ impl Player {
             ready: good,
         };
         self.known.insert(host.system_id.clone(), known);
-        lock(&self.record)
-            .boots
-            .insert(host.system_id.clone(), boot);
+        lock(&self.record).boots.insert(host.system_id.clone(), boot);
     }
 
     async fn update_readiness(&mut self, hosts: &[Host]) -> Result<()> {
@@ -291,7 +277,5 @@ fn mark(host: &Host, boot: Boot) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -18,16 +18,11 @@ impl Gate {
     /// Listens on a free port of loopback and forwards to `target` (`host:port`) while it is open. It begins closed.
     /// The listener ends with the runtime or with the last handle.
     pub(crate) async fn listen(target: String) -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .context("listen for the gate")?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for the gate")?;
         let address = listener.local_addr()?.to_string();
         let (open, state) = watch::channel(false);
         tokio::spawn(accept(listener, state, target));
-        Ok(Self {
-            open: Arc::new(open),
-            address,
-        })
+        Ok(Self { open: Arc::new(open), address })
     }
 
     /// `127.0.0.1:PORT`.

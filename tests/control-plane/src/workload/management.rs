@@ -38,11 +38,7 @@ pub(super) struct Bootstrap {
 
 impl Management {
     pub(super) fn new(client: Client, namespace: &str, cluster: &str) -> Self {
-        Self {
-            client,
-            namespace: namespace.to_owned(),
-            cluster: cluster.to_owned(),
-        }
+        Self { client, namespace: namespace.to_owned(), cluster: cluster.to_owned() }
     }
 
     /// The host of the cluster's endpoint: the Cluster's own word, else that of its MaasCluster.
@@ -69,19 +65,14 @@ impl Management {
         let listed = found(api.list(&ListParams::default().labels(&selector)).await)?;
         let mut machines = BTreeMap::new();
         for object in listed.into_iter().flatten() {
-            let provider_id = object
-                .data
-                .pointer("/spec/providerID")
-                .and_then(|id| id.as_str());
+            let provider_id = object.data.pointer("/spec/providerID").and_then(|id| id.as_str());
             let system_id = provider_id.and_then(|id| id.rsplit('/').next());
             let Some(system_id) = system_id.filter(|id| !id.is_empty()) else {
                 continue;
             };
             let machine = owned(&object);
             // A host that was released for one machine may serve the next one before the first is gone.
-            let newer = machines
-                .get(system_id)
-                .is_none_or(|other: &OwnedMachine| other.deleting);
+            let newer = machines.get(system_id).is_none_or(|other: &OwnedMachine| other.deleting);
             if newer {
                 machines.insert(system_id.to_owned(), machine);
             }
@@ -99,15 +90,9 @@ impl Management {
         if let Some(name) = text("/spec/bootstrap/dataSecretName") {
             let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
             let secret = found(secrets.get(name).await)?;
-            data = secret
-                .and_then(|s| s.data)
-                .and_then(|mut d| d.remove("value"))
-                .map(|v| v.0);
+            data = secret.and_then(|s| s.data).and_then(|mut d| d.remove("value")).map(|v| v.0);
         }
-        Ok(Some(Bootstrap {
-            data,
-            version: text("/spec/version").map(str::to_owned),
-        }))
+        Ok(Some(Bootstrap { data, version: text("/spec/version").map(str::to_owned) }))
     }
 
     fn api(&self, (group, version): (&str, &str), kind: &str) -> Api<DynamicObject> {
@@ -123,18 +108,13 @@ fn owned(object: &DynamicObject) -> OwnedMachine {
     OwnedMachine {
         name: object.name_any(),
         machine: owner.map(|owner| owner.name.clone()),
-        control_plane: object
-            .labels()
-            .contains_key("cluster.x-k8s.io/control-plane"),
+        control_plane: object.labels().contains_key("cluster.x-k8s.io/control-plane"),
         deleting: object.metadata.deletion_timestamp.is_some(),
     }
 }
 
 fn host(object: &DynamicObject) -> Option<String> {
-    let host = object
-        .data
-        .pointer("/spec/controlPlaneEndpoint/host")?
-        .as_str()?;
+    let host = object.data.pointer("/spec/controlPlaneEndpoint/host")?.as_str()?;
     (!host.is_empty()).then(|| host.to_owned())
 }
 

@@ -50,13 +50,8 @@ impl Workload {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = plane.dir().join(format!("workload-{name}-{number}"));
         let prefix = format!("/workload-{name}-{number}");
-        let server = ApiServer::spawn(
-            plane.nursery(),
-            plane.binaries(),
-            plane.etcd_url(),
-            &prefix,
-            &dir,
-        )?;
+        let server =
+            ApiServer::spawn(plane.nursery(), plane.binaries(), plane.etcd_url(), &prefix, &dir)?;
         let target = server.url.trim_start_matches("https://").to_owned();
         let (inside, watched) = (server.kubeconfig.clone(), vec![server.process.clone()]);
         let (config, gate) = plane.gear().wait(async move {
@@ -73,14 +68,7 @@ impl Workload {
         )?;
         let outside_file = dir.join("kubeconfig-through-the-gate");
         write_private(&outside_file, &outside)?;
-        Ok(Self {
-            server,
-            config,
-            gate,
-            gear: plane.gear(),
-            outside,
-            outside_file,
-        })
+        Ok(Self { server, config, gate, gear: plane.gear(), outside, outside_file })
     }
 
     /// Creates the Secrets of the cluster (`-ca`, `-etcd`, `-proxy`, `-sa`, `-apiserver-etcd-client`, `-kubeconfig`) in
@@ -89,10 +77,7 @@ impl Workload {
     /// # Errors
     /// When the management plane refuses.
     pub async fn publish(&self, client: &Client, namespace: &str, cluster: &str) -> Result<()> {
-        let etcd_client = self
-            .server
-            .authority
-            .client("apiserver-etcd-client", None)?;
+        let etcd_client = self.server.authority.client("apiserver-etcd-client", None)?;
         let certificates = Certificates {
             authority: self.server.authority.pair(),
             service_accounts: &self.server.service_accounts,
@@ -116,20 +101,12 @@ impl Workload {
         let kubeconfig = plane.kubeconfig().to_owned();
         let config = self.config.clone();
         let (management, workload) = self.gear.wait(async move {
-            let management = ApiServer::config(&kubeconfig)
-                .await
-                .context("the plane to follow")?;
+            let management = ApiServer::config(&kubeconfig).await.context("the plane to follow")?;
             Ok((Client::try_from(management)?, Client::try_from(config)?))
         })?;
         let management = management::Management::new(management, namespace, cluster);
         let nodes = nodes::Nodes::new(workload);
-        Ok(follow::start(
-            &self.gear,
-            Arc::new(fleet),
-            management,
-            nodes,
-            self.gate.clone(),
-        ))
+        Ok(follow::start(&self.gear, Arc::new(fleet), management, nodes, self.gate.clone()))
     }
 
     /// An administrator's kubeconfig that bypasses the gate, for tests to look into the cluster.

@@ -13,11 +13,7 @@ use super::fleet::Host;
 /// Says on a Node which deployment of which host it is.
 const BOOT: &str = "control-plane.test/boot";
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
-const STATIC_PODS: [&str; 3] = [
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-];
+const STATIC_PODS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// A writer into one workload cluster.
 pub(super) struct Nodes {
@@ -52,11 +48,7 @@ impl Nodes {
 
     /// Leaves the configuration that `kubeadm init` leaves.
     pub(super) async fn initialise(&self, version: &str) -> Result<()> {
-        let api = if minor(version) >= 31 {
-            "v1beta4"
-        } else {
-            "v1beta3"
-        };
+        let api = if minor(version) >= 31 { "v1beta4" } else { "v1beta3" };
         let cluster = format!(
             "apiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\nkubernetesVersion: {version}\n"
         );
@@ -70,11 +62,8 @@ impl Nodes {
                 "metadata": {"name": name},
                 "data": {key: text},
             }))?;
-            tolerate(
-                self.config_maps.create(&PostParams::default(), &map).await,
-                409,
-            )
-            .with_context(|| format!("create the ConfigMap {name}"))?;
+            tolerate(self.config_maps.create(&PostParams::default(), &map).await, 409)
+                .with_context(|| format!("create the ConfigMap {name}"))?;
         }
         Ok(())
     }
@@ -108,8 +97,7 @@ impl Nodes {
             .with_context(|| format!("create the Node {name}"))?;
         if birth.control_plane {
             for component in STATIC_PODS {
-                self.create_static_pod(name, component, birth.version)
-                    .await?;
+                self.create_static_pod(name, component, birth.version).await?;
             }
         }
         let status = json!({"status": {
@@ -117,24 +105,18 @@ impl Nodes {
             "nodeInfo": node_info(birth),
             "conditions": conditions(true),
         }});
-        self.nodes
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-            .await?;
+        self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
         // last: a Node without a mark is one whose making was cut off
         let mark = json!({"metadata": {"annotations": {BOOT: birth.mark}}});
-        self.nodes
-            .patch(name, &PatchParams::default(), &Patch::Merge(mark))
-            .await?;
+        self.nodes.patch(name, &PatchParams::default(), &Patch::Merge(mark)).await?;
         Ok(())
     }
 
     /// Tells whether a Node's kubelet reports; a Node that is gone stays gone.
     pub(super) async fn set_ready(&self, name: &str, ready: bool) -> Result<()> {
         let status = json!({"status": {"conditions": conditions(ready)}});
-        let patched = self
-            .nodes
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-            .await;
+        let patched =
+            self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await;
         tolerate(patched, 404).with_context(|| format!("set the readiness of Node {name}"))
     }
 
@@ -190,9 +172,7 @@ impl Nodes {
             "phase": "Running",
             "conditions": [{"type": "Ready", "status": "True"}],
         }});
-        self.pods
-            .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
-            .await?;
+        self.pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
         Ok(())
     }
 }
@@ -238,11 +218,7 @@ fn conditions(ready: bool) -> Vec<Value> {
             let (status, reason, message) = if ready {
                 (status, reason, "kubelet reports")
             } else {
-                (
-                    "Unknown",
-                    "NodeStatusUnknown",
-                    "Kubelet stopped posting node status.",
-                )
+                ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
             };
             json!({
                 "type": kind, "status": status, "reason": reason, "message": message,
@@ -254,8 +230,7 @@ fn conditions(ready: bool) -> Vec<Value> {
 
 fn minor(version: &str) -> u32 {
     let part = version.trim_start_matches('v').split('.').nth(1);
-    part.and_then(|minor| minor.parse().ok())
-        .unwrap_or(u32::MAX)
+    part.and_then(|minor| minor.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// Makes one status code no error.

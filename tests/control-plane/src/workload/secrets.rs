@@ -35,19 +35,11 @@ pub(super) async fn publish(
     ];
     let mut wanted = Vec::new();
     for (purpose, pair) in pairs {
-        let data = [
-            ("tls.crt", pair.certificate.as_str()),
-            ("tls.key", &pair.key),
-        ];
+        let data = [("tls.crt", pair.certificate.as_str()), ("tls.key", &pair.key)];
         wanted.push(secret(cluster, purpose, "cluster.x-k8s.io/secret", &data));
     }
     // Opaque: one of Cluster API's own type is adopted, and its client certificate rotated.
-    wanted.push(secret(
-        cluster,
-        "kubeconfig",
-        "Opaque",
-        &[("value", kubeconfig)],
-    ));
+    wanted.push(secret(cluster, "kubeconfig", "Opaque", &[("value", kubeconfig)]));
     for secret in wanted {
         let name = secret.metadata.name.clone().unwrap_or_default();
         let parameters = PatchParams::apply("control-plane-test").force();
@@ -62,10 +54,8 @@ pub(super) async fn publish(
 fn secret(cluster: &str, purpose: &str, type_: &str, data: &[(&str, &str)]) -> Secret {
     let mut secret = Secret::default();
     secret.metadata.name = Some(format!("{cluster}-{purpose}"));
-    secret.metadata.labels = Some(BTreeMap::from([(
-        "cluster.x-k8s.io/cluster-name".to_owned(),
-        cluster.to_owned(),
-    )]));
+    secret.metadata.labels =
+        Some(BTreeMap::from([("cluster.x-k8s.io/cluster-name".to_owned(), cluster.to_owned())]));
     secret.type_ = Some(type_.to_owned());
     let bytes =
         |(key, value): &(&str, &str)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec()));

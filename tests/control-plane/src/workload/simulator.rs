@@ -46,11 +46,7 @@ mod tests {
         let simulator = Arc::new(started.expect("a simulator"));
         let hosts = Fleet::hosts(&simulator);
         assert_eq!(hosts.len(), simulator.machines().len());
-        assert!(
-            hosts
-                .iter()
-                .all(|host| !host.system_id.is_empty() && host.deploys == 0)
-        );
+        assert!(hosts.iter().all(|host| !host.system_id.is_empty() && host.deploys == 0));
         assert!(simulator.addresses("nobody.maas").is_empty());
     }
 }

@@ -72,14 +72,8 @@ mod tests {
 
     #[test]
     fn init_and_join_are_told_apart() {
-        assert_eq!(
-            Boot::of(b"runcmd:\n  - 'kubeadm init --config /run/x'"),
-            Boot::Init
-        );
-        assert_eq!(
-            Boot::of(b"runcmd:\n  - kubeadm join --config /run/x"),
-            Boot::Join
-        );
+        assert_eq!(Boot::of(b"runcmd:\n  - 'kubeadm init --config /run/x'"), Boot::Init);
+        assert_eq!(Boot::of(b"runcmd:\n  - kubeadm join --config /run/x"), Boot::Join);
         assert_eq!(Boot::of(b"hello"), Boot::Other);
     }
 

@@ -19,10 +19,7 @@ fn plane() -> &'static ManagementPlane {
 fn eventually(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(
-            started.elapsed() < Duration::from_secs(seconds),
-            "not within {seconds} s: {what}"
-        );
+        assert!(started.elapsed() < Duration::from_secs(seconds), "not within {seconds} s: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -70,15 +67,9 @@ spec:
             &format!("jsonpath={{{path}}}"),
         ])
     };
-    let group = read(
-        "clusters.v1beta2.cluster.x-k8s.io",
-        ".spec.infrastructureRef.apiGroup",
-    )?;
+    let group = read("clusters.v1beta2.cluster.x-k8s.io", ".spec.infrastructureRef.apiGroup")?;
     assert_eq!(group, "infrastructure.cluster.x-k8s.io");
-    assert_eq!(
-        read("machinedeployments", ".spec.template.spec.version")?,
-        "v1.34.1"
-    );
+    assert_eq!(read("machinedeployments", ".spec.template.spec.version")?, "v1.34.1");
     let bad = "
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: Cluster
@@ -115,9 +106,7 @@ fn orphans_and_namespaces_are_collected() -> Result<()> {
     )?;
     plane.kubectl(&["-n", "garbage", "delete", "configmap", "owner"])?;
     eventually("the owned ConfigMap is collected", 30, || {
-        plane
-            .kubectl(&["-n", "garbage", "get", "configmap", "owned"])
-            .is_err()
+        plane.kubectl(&["-n", "garbage", "get", "configmap", "owned"]).is_err()
     });
     plane.kubectl(&["delete", "namespace", "garbage", "--wait=false"])?;
     eventually("the namespace is gone", 60, || {
@@ -129,10 +118,7 @@ fn orphans_and_namespaces_are_collected() -> Result<()> {
 fn write_chart(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir.join("templates"))?;
     std::fs::create_dir_all(dir.join("crds"))?;
-    std::fs::write(
-        dir.join("Chart.yaml"),
-        "apiVersion: v2\nname: tiny\nversion: 0.1.0\n",
-    )?;
+    std::fs::write(dir.join("Chart.yaml"), "apiVersion: v2\nname: tiny\nversion: 0.1.0\n")?;
     std::fs::write(dir.join("values.yaml"), "word: none\n")?;
     std::fs::write(
         dir.join("templates/map.yaml"),
@@ -176,11 +162,7 @@ fn a_service_account_may_do_only_what_its_roles_say() -> Result<()> {
     plane.kubectl(&[&["-n", "accounts", "create", "role", "reader"][..], &role].concat())?;
     let binding = ["--role=reader", "--serviceaccount=accounts:reader"];
     plane.kubectl(
-        &[
-            &["-n", "accounts", "create", "rolebinding", "reader"][..],
-            &binding,
-        ]
-        .concat(),
+        &[&["-n", "accounts", "create", "rolebinding", "reader"][..], &binding].concat(),
     )?;
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("kubeconfig");
@@ -188,10 +170,7 @@ fn a_service_account_may_do_only_what_its_roles_say() -> Result<()> {
     let file = format!("--kubeconfig={}", path.display());
     plane.kubectl(&[&file, "get", "configmaps"])?;
     let said = refusal(plane.kubectl(&[&file, "get", "secrets"]));
-    assert!(
-        said.contains("Forbidden") && said.contains("accounts:reader"),
-        "{said}"
-    );
+    assert!(said.contains("Forbidden") && said.contains("accounts:reader"), "{said}");
     Ok(())
 }
 
@@ -200,15 +179,8 @@ fn a_workload_answers_only_through_an_open_gate() -> Result<()> {
     let plane = plane();
     let started = Instant::now();
     let workload = Workload::start(plane, "gate")?;
-    println!(
-        "workload ready after {:?}, {:?} MiB",
-        started.elapsed(),
-        workload.memory_mib()
-    );
-    let file = format!(
-        "--kubeconfig={}",
-        workload.kubeconfig_through_gate().display()
-    );
+    println!("workload ready after {:?}, {:?} MiB", started.elapsed(), workload.memory_mib());
+    let file = format!("--kubeconfig={}", workload.kubeconfig_through_gate().display());
     let ask = || plane.kubectl(&[&file, "get", "--raw", "/readyz", "--request-timeout=5s"]);
     assert!(ask().is_err(), "a new gate is closed");
     workload.set_gate(true);
@@ -216,17 +188,11 @@ fn a_workload_answers_only_through_an_open_gate() -> Result<()> {
     workload.set_gate(false);
     assert!(ask().is_err(), "a closed gate is closed");
     let inside = std::fs::read_to_string(workload.kubeconfig())?;
-    let port = inside
-        .split("https://")
-        .nth(1)
-        .and_then(|rest| rest.lines().next());
+    let port = inside.split("https://").nth(1).and_then(|rest| rest.lines().next());
     let port = port.expect("an address").to_owned();
     std::net::TcpStream::connect(&port)?;
     drop(workload);
-    assert!(
-        std::net::TcpStream::connect(&port).is_err(),
-        "its API server is gone"
-    );
+    assert!(std::net::TcpStream::connect(&port).is_err(), "its API server is gone");
     Ok(())
 }
 
@@ -237,11 +203,7 @@ fn workloads_of_the_same_name_share_nothing() -> Result<()> {
     let second = Workload::start(plane, "twin")?;
     let file = |workload: &Workload| format!("--kubeconfig={}", workload.kubeconfig().display());
     plane.kubectl(&[&file(&first), "create", "namespace", "only-here"])?;
-    assert!(
-        plane
-            .kubectl(&[&file(&second), "get", "namespace", "only-here"])
-            .is_err()
-    );
+    assert!(plane.kubectl(&[&file(&second), "get", "namespace", "only-here"]).is_err());
     Ok(())
 }
 
@@ -250,11 +212,7 @@ async fn clients_belong_to_whoever_asks() -> Result<()> {
     // blocking calls are allowed here too: nothing of the plane runs in this runtime
     let started = Instant::now();
     let plane = plane();
-    println!(
-        "shared plane after {:?}: {:?} MiB",
-        started.elapsed(),
-        plane.memory_mib()
-    );
+    println!("shared plane after {:?}: {:?} MiB", started.elapsed(), plane.memory_mib());
     plane.create_namespace("clients")?;
     let namespaces: Api<Namespace> = Api::all(plane.client());
     ensure!(namespaces.get_opt("clients").await?.is_some());
@@ -265,11 +223,8 @@ async fn clients_belong_to_whoever_asks() -> Result<()> {
 fn a_plane_leaves_nothing_behind() -> Result<()> {
     let parent = tempfile::tempdir()?;
     let dir = parent.path().join("run");
-    let options = PlaneOptions {
-        garbage_collection: false,
-        cluster_api: false,
-        ..PlaneOptions::default()
-    };
+    let options =
+        PlaneOptions { garbage_collection: false, cluster_api: false, ..PlaneOptions::default() };
     let started = Instant::now();
     let plane = ManagementPlane::start(&dir, options)?;
     println!("bare plane ready after {:?}", started.elapsed());
@@ -278,9 +233,6 @@ fn a_plane_leaves_nothing_behind() -> Result<()> {
     std::net::TcpStream::connect(&port)?;
     drop(plane);
     assert!(!dir.exists(), "the run folder is removed");
-    assert!(
-        std::net::TcpStream::connect(&port).is_err(),
-        "the API server is gone"
-    );
+    assert!(std::net::TcpStream::connect(&port).is_err(), "the API server is gone");
     Ok(())
 }

@@ -42,32 +42,20 @@ pub(crate) fn define_infrastructure(plane: &ManagementPlane) {
         let group = "infrastructure.cluster.x-k8s.io";
         let yaml =
             kinds.map(|kind| crd(group, "v1beta1", kind, &format!("{}s", kind.to_lowercase())));
-        plane
-            .apply("default", &yaml.join("---"))
-            .expect("the definitions are taken");
+        plane.apply("default", &yaml.join("---")).expect("the definitions are taken");
         for kind in kinds {
             let name = format!("crd/{}s.{group}", kind.to_lowercase());
             plane
-                .kubectl(&[
-                    "wait",
-                    "--for=condition=Established",
-                    "--timeout=30s",
-                    &name,
-                ])
+                .kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name])
                 .expect("the definitions are served");
         }
     });
 }
 
 fn status_of(node: &Node) -> String {
-    let conditions = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
-    ready
-        .map(|condition| condition.status.clone())
-        .unwrap_or_default()
+    ready.map(|condition| condition.status.clone()).unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,26 +84,16 @@ async fn a_cluster_comes_up_and_goes() -> Result<()> {
     assert_eq!(follower.boots().get("host01"), Some(&Boot::Init));
     assert!(!follower.gate_open(), "no DNS record, no way in");
 
-    maas.dns
-        .lock()
-        .expect("no panic")
-        .push("10.9.0.1".to_owned());
+    maas.dns.lock().expect("no panic").push("10.9.0.1".to_owned());
     until(&mut provider, "four machines run", 180, async |provider| {
         Ok(provider.running().await? == 4)
     })
     .await?;
     assert!(follower.gate_open());
     let described = plane.clusterctl(&["describe", "cluster", "play", "-n", NAMESPACE])?;
-    assert!(
-        described.contains("KubeadmControlPlane play/play"),
-        "{described}"
-    );
+    assert!(described.contains("KubeadmControlPlane play/play"), "{described}");
     let boots = follower.boots();
-    assert_eq!(
-        boots.values().filter(|boot| **boot == Boot::Join).count(),
-        3,
-        "{boots:?}"
-    );
+    assert_eq!(boots.values().filter(|boot| **boot == Boot::Join).count(), 3, "{boots:?}");
     assert_eq!(follower.violations(), Vec::<String>::new());
     let pods: Api<Pod> = Api::namespaced(workload.client(), "kube-system");
     assert_eq!(pods.list(&ListParams::default()).await?.items.len(), 9);
@@ -136,12 +114,9 @@ async fn power_and_names(
 ) -> Result<()> {
     let maas = Arc::clone(&provider.maas);
     maas.change("host01", |host| host.power = "off".to_owned());
-    until(
-        provider,
-        "a host without power is not ready and not reached",
-        10,
-        async |_| Ok(status_of(&nodes.get("node-01").await?) == "Unknown" && !workload.gate_open()),
-    )
+    until(provider, "a host without power is not ready and not reached", 10, async |_| {
+        Ok(status_of(&nodes.get("node-01").await?) == "Unknown" && !workload.gate_open())
+    })
     .await?;
     maas.change("host01", |host| host.power = "on".to_owned());
     until(provider, "it is back", 10, async |_| {
@@ -157,18 +132,9 @@ async fn wrong_data(
     follower: &WorkloadFollower,
 ) -> Result<()> {
     provider.wrong_data = provider.maas.hosts()[1].user_data.clone();
-    plane.kubectl(&[
-        "-n",
-        NAMESPACE,
-        "scale",
-        "machinedeployment",
-        "play",
-        "--replicas=2",
-    ])?;
-    until(provider, "the wrong data is seen", 60, async |_| {
-        Ok(!follower.violations().is_empty())
-    })
-    .await?;
+    plane.kubectl(&["-n", NAMESPACE, "scale", "machinedeployment", "play", "--replicas=2"])?;
+    until(provider, "the wrong data is seen", 60, async |_| Ok(!follower.violations().is_empty()))
+        .await?;
     let violations = follower.violations();
     assert!(
         violations[0].contains("host05") && violations[0].contains("other user data"),
@@ -185,34 +151,20 @@ async fn departure(
     nodes: &Api<Node>,
     pods: &Api<Pod>,
 ) -> Result<()> {
-    plane.kubectl(&[
-        "-n",
-        NAMESPACE,
-        "scale",
-        "kubeadmcontrolplane",
-        "play",
-        "--replicas=1",
-    ])?;
-    until(
-        provider,
-        "one control plane is left",
-        180,
-        async |provider| {
-            let names = nodes.list(&ListParams::default()).await?;
-            let masters = names.iter().filter(|n| {
-                n.labels()
-                    .contains_key("node-role.kubernetes.io/control-plane")
-            });
-            let masters: Vec<String> = masters.map(ResourceExt::name_any).collect();
-            // the name follows the machines, as a provider makes it do
-            let hosts = provider.maas.hosts();
-            let serving = hosts
-                .iter()
-                .filter(|h| h.status == "Deployed" && masters.contains(&h.hostname));
-            *provider.maas.dns.lock().expect("no panic") =
-                serving.flat_map(|h| h.ip_addresses.clone()).collect();
-            Ok(masters.len() == 1 && pods.list(&ListParams::default()).await?.items.len() == 3)
-        },
-    )
+    plane.kubectl(&["-n", NAMESPACE, "scale", "kubeadmcontrolplane", "play", "--replicas=1"])?;
+    until(provider, "one control plane is left", 180, async |provider| {
+        let names = nodes.list(&ListParams::default()).await?;
+        let masters = names
+            .iter()
+            .filter(|n| n.labels().contains_key("node-role.kubernetes.io/control-plane"));
+        let masters: Vec<String> = masters.map(ResourceExt::name_any).collect();
+        // the name follows the machines, as a provider makes it do
+        let hosts = provider.maas.hosts();
+        let serving =
+            hosts.iter().filter(|h| h.status == "Deployed" && masters.contains(&h.hostname));
+        *provider.maas.dns.lock().expect("no panic") =
+            serving.flat_map(|h| h.ip_addresses.clone()).collect();
+        Ok(masters.len() == 1 && pods.list(&ListParams::default()).await?.items.len() == 3)
+    })
     .await
 }

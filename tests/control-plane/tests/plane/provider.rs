@@ -26,12 +26,7 @@ pub(crate) struct Maas {
 
 impl Fleet for Maas {
     fn hosts(&self) -> Vec<Host> {
-        self.hosts
-            .lock()
-            .expect("no panic")
-            .values()
-            .cloned()
-            .collect()
+        self.hosts.lock().expect("no panic").values().cloned().collect()
     }
 
     fn addresses(&self, fqdn: &str) -> Vec<String> {
@@ -73,38 +68,24 @@ impl Provider {
     async fn write(&self, kind: &str, name: &str, spec: Value) -> Result<()> {
         let parameters = PatchParams::default();
         let api = self.infrastructure(kind);
-        api.patch(name, &parameters, &Patch::Merge(json!({ "spec": spec })))
-            .await?;
+        api.patch(name, &parameters, &Patch::Merge(json!({ "spec": spec }))).await?;
         let status = json!({"status": {"ready": true, "initialization": {"provisioned": true}}});
-        api.patch_status(name, &parameters, &Patch::Merge(status))
-            .await?;
+        api.patch_status(name, &parameters, &Patch::Merge(status)).await?;
         Ok(())
     }
 
     pub(crate) async fn round(&mut self) -> Result<()> {
-        for cluster in self
-            .infrastructure("MaasCluster")
-            .list(&ListParams::default())
-            .await?
-        {
+        for cluster in self.infrastructure("MaasCluster").list(&ListParams::default()).await? {
             if !cluster.owner_references().is_empty() && cluster.data.get("status").is_none() {
                 let endpoint = json!({"controlPlaneEndpoint": {"host": ENDPOINT, "port": 6443}});
-                self.write("MaasCluster", &cluster.name_any(), endpoint)
-                    .await?;
+                self.write("MaasCluster", &cluster.name_any(), endpoint).await?;
             }
         }
-        let machines = self
-            .infrastructure("MaasMachine")
-            .list(&ListParams::default())
-            .await?;
+        let machines = self.infrastructure("MaasMachine").list(&ListParams::default()).await?;
         let mut present = Vec::new();
         let before = self.maas.hosts();
         for machine in machines {
-            match machine
-                .data
-                .pointer("/spec/providerID")
-                .and_then(Value::as_str)
-            {
+            match machine.data.pointer("/spec/providerID").and_then(Value::as_str) {
                 Some(id) => present.push(id.rsplit('/').next().unwrap_or_default().to_owned()),
                 None => self.deploy(&machine).await?,
             }
@@ -113,8 +94,7 @@ impl Provider {
             if present.contains(&host.system_id) {
                 self.set_provider_id(&host).await?;
             } else {
-                self.maas
-                    .change(&host.system_id, |host| host.status = "Ready".to_owned());
+                self.maas.change(&host.system_id, |host| host.status = "Ready".to_owned());
             }
         }
         Ok(())
@@ -124,18 +104,13 @@ impl Provider {
     async fn set_provider_id(&self, host: &Host) -> Result<()> {
         if self.nodes.get_opt(&host.hostname).await?.is_some() {
             let id = json!({"spec": {"providerID": format!("maas:///z/{}", host.system_id)}});
-            self.nodes
-                .patch(&host.hostname, &PatchParams::default(), &Patch::Merge(id))
-                .await?;
+            self.nodes.patch(&host.hostname, &PatchParams::default(), &Patch::Merge(id)).await?;
         }
         Ok(())
     }
 
     async fn deploy(&mut self, machine: &DynamicObject) -> Result<()> {
-        let owner = machine
-            .owner_references()
-            .iter()
-            .find(|owner| owner.kind == "Machine");
+        let owner = machine.owner_references().iter().find(|owner| owner.kind == "Machine");
         let Some(owner) = owner else { return Ok(()) };
         let owner = self.machines().get(&owner.name).await?;
         let Some(secret) = owner.data.pointer("/spec/bootstrap/dataSecretName") else {
@@ -143,10 +118,8 @@ impl Provider {
         };
         let secrets: Api<Secret> = Api::namespaced(self.management.clone(), NAMESPACE);
         let secret = secrets.get(secret.as_str().context("a name")?).await?;
-        let data = secret
-            .data
-            .and_then(|mut data| data.remove("value"))
-            .context("bootstrap data")?;
+        let data =
+            secret.data.and_then(|mut data| data.remove("value")).context("bootstrap data")?;
         let number = self.maas.hosts().len() + 1;
         let system_id = format!("host{number:02}");
         let address = format!("10.9.0.{number}");
@@ -156,18 +129,10 @@ impl Provider {
             status: "Deployed".to_owned(),
             power: "on".to_owned(),
             ip_addresses: vec![address.clone()],
-            user_data: Some(
-                self.wrong_data
-                    .take()
-                    .unwrap_or_else(|| STANDARD.encode(data.0)),
-            ),
+            user_data: Some(self.wrong_data.take().unwrap_or_else(|| STANDARD.encode(data.0))),
             deploys: 1,
         };
-        self.maas
-            .hosts
-            .lock()
-            .expect("no panic")
-            .insert(system_id.clone(), host);
+        self.maas.hosts.lock().expect("no panic").insert(system_id.clone(), host);
         let id = json!({"providerID": format!("maas:///z/{system_id}")});
         self.write("MaasMachine", &machine.name_any(), id).await
     }
@@ -175,11 +140,7 @@ impl Provider {
     pub(crate) async fn running(&self) -> Result<usize> {
         let machines = self.machines().list(&ListParams::default()).await?;
         let phase = |machine: &DynamicObject| {
-            machine
-                .data
-                .pointer("/status/phase")
-                .and_then(Value::as_str)
-                == Some("Running")
+            machine.data.pointer("/status/phase").and_then(Value::as_str) == Some("Running")
         };
         Ok(machines.iter().filter(|machine| phase(machine)).count())
     }
@@ -195,10 +156,7 @@ pub(crate) async fn until(
     let started = Instant::now();
     while !holds(provider).await? {
         let waited = started.elapsed();
-        anyhow::ensure!(
-            waited < Duration::from_secs(seconds),
-            "not within {seconds} s: {what}"
-        );
+        anyhow::ensure!(waited < Duration::from_secs(seconds), "not within {seconds} s: {what}");
         provider.round().await?;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }

@@ -42,10 +42,7 @@ pub(crate) fn abort(
     }
     world.set_status(system_id, target);
     if managed {
-        world.plan(
-            system_id,
-            vec![(world.timings.power_off, Step::Power("off"))],
-        );
+        world.plan(system_id, vec![(world.timings.power_off, Step::Power("off"))]);
     }
     Ok(reply)
 }

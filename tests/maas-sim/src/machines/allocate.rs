@@ -19,10 +19,7 @@ pub(crate) fn allocate(world: &mut World, user: &User, request: &Request) -> Res
         Data::Other => Some("NoneType"),
     };
     if let Some(kind) = kind {
-        return Err(Reply::text(
-            500,
-            &format!("'{kind}' object has no attribute 'lists'"),
-        ));
+        return Err(Reply::text(500, &format!("'{kind}' object has no attribute 'lists'")));
     }
     let form = request.post();
     let dry_run = stringbool(form, "dry_run")?.unwrap_or(false);
@@ -45,9 +42,7 @@ pub(crate) fn allocate(world: &mut World, user: &User, request: &Request) -> Res
         }
         world.acquire(&system_id, user, &agent, form);
     }
-    let machine = world
-        .machine(&system_id)
-        .ok_or_else(|| Reply::not_found("Machine"))?;
+    let machine = world.machine(&system_id).ok_or_else(|| Reply::not_found("Machine"))?;
     let mut body = world.machine_json(machine);
     body["constraints_by_type"] = by_type;
     Ok(Reply::json(&body))
@@ -58,20 +53,12 @@ fn cheapest<'a>(world: &'a World, user: &User, constraints: &[Constraint]) -> Op
     let free = |m: &&Machine| m.status == Status::Ready && m.editable(user);
     let fits = |m: &&Machine| constraints.iter().all(|c| (c.test)(world, m));
     let cost = |m: &&Machine| (u64::from(m.cpu_count) * 1024 + m.memory, m.number);
-    world
-        .machines
-        .iter()
-        .filter(free)
-        .filter(fits)
-        .min_by_key(cost)
+    world.machines.iter().filter(free).filter(fits).min_by_key(cost)
 }
 
 fn none_available(form: &Pairs, constraints: &[Constraint]) -> Reply {
     if let Some(system_id) = form_value(form, "system_id") {
-        return Reply::text(
-            409,
-            &format!("No machine with system ID {system_id} available."),
-        );
+        return Reply::text(409, &format!("No machine with system ID {system_id} available."));
     }
     if constraints.is_empty() {
         return Reply::text(409, "No machine available.");
@@ -84,10 +71,8 @@ fn none_available(form: &Pairs, constraints: &[Constraint]) -> Reply {
             format!("({}, [{}])", repr(key), values.join(", "))
         })
         .collect();
-    let mut resolved: Vec<String> = constraints
-        .iter()
-        .map(|c| format!("{}={}", c.key, c.described))
-        .collect();
+    let mut resolved: Vec<String> =
+        constraints.iter().map(|c| format!("{}={}", c.key, c.described)).collect();
     resolved.sort();
     let (asked, resolved) = (asked.join(", "), resolved.join(" "));
     Reply::text(

@@ -16,10 +16,7 @@ pub(crate) fn set(
 ) -> Result<Reply, Reply> {
     let machine = world.permitted(system_id, user, Need::Edit)?;
     if machine.owner.as_deref() != Some(&user.name) {
-        return Err(Reply::text(
-            409,
-            "Cannot set workload annotation: it hasn't been acquired.",
-        ));
+        return Err(Reply::text(409, "Cannot set workload annotation: it hasn't been acquired."));
     }
     let wanted: BTreeMap<&str, &str> = request
         .post()
@@ -30,9 +27,7 @@ pub(crate) fn set(
     for key in wanted.keys() {
         // A key outside [\w.-]+ is an exception that MAAS does not turn into a 400.
         if key.is_empty()
-            || !key
-                .chars()
-                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'))
+            || !key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'))
         {
             return Err(Reply::text(500, "Invalid character in key name"));
         }

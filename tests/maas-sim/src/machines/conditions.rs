@@ -20,10 +20,7 @@ pub(crate) fn lock(
         return Err(Reply::text(409, "Machine is already locked"));
     }
     if !matches!(machine.status, Status::Deployed | Status::Deploying) {
-        return Err(Reply::text(
-            409,
-            "Can't lock, node is not deployed or deploying",
-        ));
+        return Err(Reply::text(409, "Can't lock, node is not deployed or deploying"));
     }
     world.add_user_event(system_id, user, "User locking node", request.post());
     world.change(system_id, |m| m.locked = true);
@@ -72,11 +69,8 @@ pub(crate) fn mark_fixed(
         return Err(Reply::text(409, "Can't mark a non-broken node as 'Ready'."));
     }
     // A machine that was Deployed comes back as Deployed, but MAAS no longer knows with what.
-    let back = if machine.previous_status == Status::Deployed {
-        Status::Deployed
-    } else {
-        Status::Ready
-    };
+    let back =
+        if machine.previous_status == Status::Deployed { Status::Deployed } else { Status::Ready };
     world.add_user_event(system_id, user, "User marking node fixed", request.post());
     world.change(system_id, |m| {
         m.osystem.clear();
@@ -91,22 +85,13 @@ impl World {
     /// Broken: whatever was going on ends, as at a release; the power goes off; the owner stays.
     pub(crate) fn break_machine(&mut self, system_id: &str, comment: &str) {
         self.cancel_steps(system_id);
-        if self
-            .machine(system_id)
-            .is_some_and(|m| m.status.releasable())
-        {
+        if self.machine(system_id).is_some_and(|m| m.status.releasable()) {
             self.change(system_id, super::release::clear_deployment);
         }
         self.set_status(system_id, Status::Broken);
         self.change(system_id, |m| m.error_description = comment.into());
-        if self
-            .machine(system_id)
-            .is_some_and(|m| m.power_managed() && m.power_state == "on")
-        {
-            self.plan(
-                system_id,
-                vec![(self.timings.power_off, Step::Power("off"))],
-            );
+        if self.machine(system_id).is_some_and(|m| m.power_managed() && m.power_state == "on") {
+            self.plan(system_id, vec![(self.timings.power_off, Step::Power("off"))]);
         }
     }
 }
@@ -115,10 +100,8 @@ impl World {
 pub(crate) fn rescue(world: &mut World, user: &User, system_id: &str) -> Result<Reply, Reply> {
     let machine = world.permitted(system_id, user, Need::Admin)?;
     if !machine.status.may_enter_rescue() {
-        let text = format!(
-            "Invalid transition: {} -> Entering rescue mode.",
-            machine.status.label()
-        );
+        let text =
+            format!("Invalid transition: {} -> Entering rescue mode.", machine.status.label());
         return Err(Reply::text(409, &text));
     }
     world.cancel_steps(system_id);
@@ -134,10 +117,7 @@ pub(crate) fn rescue(world: &mut World, user: &User, system_id: &str) -> Result<
     let (on, done) = (world.timings.power_on, world.timings.rescue);
     world.plan(
         system_id,
-        vec![
-            (on.min(done), Step::Power("on")),
-            (done, Step::Becomes(Status::RescueMode)),
-        ],
+        vec![(on.min(done), Step::Power("on")), (done, Step::Becomes(Status::RescueMode))],
     );
     Ok(reply)
 }
@@ -151,38 +131,26 @@ pub(crate) fn exit_rescue(world: &mut World, user: &User, system_id: &str) -> Re
         machine.status,
         RescueMode | EnteringRescueMode | FailedEnteringRescueMode | FailedExitingRescueMode
     ) {
-        let text = format!(
-            "Invalid transition: {} -> Exiting rescue mode.",
-            machine.status.label()
-        );
+        let text =
+            format!("Invalid transition: {} -> Exiting rescue mode.", machine.status.label());
         return Err(Reply::text(409, &text));
     }
     let back = match machine.previous_status {
         EnteringRescueMode | RescueMode => Status::Ready,
         before => before,
     };
-    let power = if back == Status::Deployed {
-        "on"
-    } else {
-        "off"
-    };
+    let power = if back == Status::Deployed { "on" } else { "off" };
     world.cancel_steps(system_id);
     world.set_status(system_id, Status::ExitingRescueMode);
     let reply = world.machine_reply(system_id);
     let after = world.timings.rescue;
-    world.plan(
-        system_id,
-        vec![(after, Step::Power(power)), (after, Step::Becomes(back))],
-    );
+    world.plan(system_id, vec![(after, Step::Power(power)), (after, Step::Becomes(back))]);
     Ok(reply)
 }
 
 fn actionable(machine: &Machine) -> bool {
     use Status::{Broken, FailedCommissioning, FailedTesting, New, Ready};
-    matches!(
-        machine.status,
-        New | FailedCommissioning | Ready | Broken | FailedTesting
-    )
+    matches!(machine.status, New | FailedCommissioning | Ready | Broken | FailedTesting)
 }
 
 /// `op=commission` and `op=test`: some minutes, then Ready (a test: as before).
@@ -209,11 +177,7 @@ pub(crate) fn commission(
         world.change(system_id, |m| m.commissioned = true);
     }
     let (on, done) = (world.timings.power_on, world.timings.commission);
-    let off = if test {
-        vec![]
-    } else {
-        vec![(done, Step::Power("off"))]
-    };
+    let off = if test { vec![] } else { vec![(done, Step::Power("off"))] };
     let mut steps = vec![(on.min(done), Step::Power("on"))];
     steps.extend(off);
     steps.push((done, end));

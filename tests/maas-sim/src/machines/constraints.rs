@@ -61,21 +61,14 @@ pub(crate) fn parse(world: &World, pairs: &Pairs, form: Form) -> Result<Vec<Cons
             continue;
         }
         match one(world, &key, values, form) {
-            Ok(Some((described, label, test))) => found.push(Constraint {
-                key,
-                described,
-                test,
-                label,
-            }),
+            Ok(Some((described, label, test))) => {
+                found.push(Constraint { key, described, test, label })
+            }
             Ok(None) => {}
             Err(message) => faults.push((key, vec![message])),
         }
     }
-    if faults.is_empty() {
-        Ok(found)
-    } else {
-        Err(faults)
-    }
+    if faults.is_empty() { Ok(found) } else { Err(faults) }
 }
 
 type Parsed = Result<Option<(String, Option<String>, Test)>, String>;
@@ -88,9 +81,7 @@ fn one(world: &World, key: &str, values: Vec<String>, form: Form) -> Parsed {
             plain(Box::new(move |w, m| values.iter().all(|v| named(w, m, v))))
         }
         "tags" => tags(world, &values),
-        "not_tags" => plain(Box::new(move |_, m| {
-            !m.tags.iter().any(|t| values.contains(t))
-        })),
+        "not_tags" => plain(Box::new(move |_, m| !m.tags.iter().any(|t| values.contains(t)))),
         "zone" | "not_in_zone" | "pool" | "not_in_pool" => labels(world, key, values),
         "arch" | "not_arch" => architecture(world, key, values),
         "cpu_count" | "mem" | "cpu_speed" | "link_speed" => minimum(key, &values),
@@ -123,12 +114,9 @@ fn simple(key: &str, form: Form) -> Option<fn(&World, &Machine) -> Vec<String>> 
         ("deployment_target", _) => {
             |_, m| vec![if m.ephemeral_deploy { "memory" } else { "disk" }.into()]
         }
-        ("fabrics", _) => |w, m| {
-            m.interfaces
-                .iter()
-                .map(|i| w.subnets[i.subnet].fabric.clone())
-                .collect()
-        },
+        ("fabrics", _) => {
+            |w, m| m.interfaces.iter().map(|i| w.subnets[i.subnet].fabric.clone()).collect()
+        }
         _ => return None,
     })
 }
@@ -146,16 +134,8 @@ fn named(world: &World, machine: &Machine, name: &str) -> bool {
 }
 
 fn tags(world: &World, values: &[String]) -> Parsed {
-    let split = |v: &String| {
-        v.split([',', ' ', '\t', '\n'])
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let wanted: Vec<String> = values
-        .iter()
-        .flat_map(split)
-        .filter(|t| !t.is_empty())
-        .collect();
+    let split = |v: &String| v.split([',', ' ', '\t', '\n']).map(str::to_owned).collect::<Vec<_>>();
+    let wanted: Vec<String> = values.iter().flat_map(split).filter(|t| !t.is_empty()).collect();
     let unknown: Vec<String> = wanted
         .iter()
         .filter(|t| !world.tags.iter().any(|x| &x.name == *t))
@@ -168,20 +148,12 @@ fn tags(world: &World, values: &[String]) -> Parsed {
         return Ok(None);
     }
     let described = wanted.join(",");
-    Ok(Some((
-        described,
-        None,
-        Box::new(move |_, m| wanted.iter().all(|t| m.tags.contains(t))),
-    )))
+    Ok(Some((described, None, Box::new(move |_, m| wanted.iter().all(|t| m.tags.contains(t))))))
 }
 
 fn labels(world: &World, key: &str, values: Vec<String>) -> Parsed {
     let zone = key.ends_with("zone");
-    let (known, kind) = if zone {
-        (&world.zones, "zone")
-    } else {
-        (&world.pools, "pool")
-    };
+    let (known, kind) = if zone { (&world.zones, "zone") } else { (&world.pools, "pool") };
     let unknown: Vec<&str> = values
         .iter()
         .filter(|v| !known.iter().any(|l| &l.name == *v))
@@ -209,9 +181,8 @@ fn architecture(world: &World, key: &str, values: Vec<String>) -> Parsed {
     let mut wanted = vec![];
     for value in values {
         let name = if value == "arm" { "armhf" } else { &value };
-        let matching = usable
-            .iter()
-            .filter(|u| *u == name || u.strip_suffix("/generic") == Some(name));
+        let matching =
+            usable.iter().filter(|u| *u == name || u.strip_suffix("/generic") == Some(name));
         let before = wanted.len();
         wanted.extend(matching.cloned());
         if wanted.len() == before {
@@ -220,11 +191,7 @@ fn architecture(world: &World, key: &str, values: Vec<String>) -> Parsed {
     }
     let described = wanted.join(",");
     let yes = !key.starts_with("not_");
-    Ok(Some((
-        described,
-        None,
-        Box::new(move |_, m| wanted.contains(&m.architecture) == yes),
-    )))
+    Ok(Some((described, None, Box::new(move |_, m| wanted.contains(&m.architecture) == yes))))
 }
 
 fn minimum(key: &str, values: &[String]) -> Parsed {
@@ -263,19 +230,11 @@ fn storage(values: &[String]) -> Parsed {
         Some((size, tags)) => (size, tags.strip_suffix(')').ok_or_else(wrong)?),
         None => (first.split(',').next().unwrap_or(""), ""),
     };
-    let (label, size) = size
-        .split_once(':')
-        .map_or((None, size), |(l, s)| (Some(l.to_owned()), s));
+    let (label, size) = size.split_once(':').map_or((None, size), |(l, s)| (Some(l.to_owned()), s));
     let size: f64 = size.parse().map_err(|_| wrong())?;
-    let tags: Vec<String> = tags
-        .split(',')
-        .map(str::trim)
-        .filter(|t| !t.is_empty())
-        .map(str::to_owned)
-        .collect();
-    let tagged = tags
-        .iter()
-        .all(|t| super::hardware::DISK_TAGS.contains(&t.as_str()));
+    let tags: Vec<String> =
+        tags.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
+    let tagged = tags.iter().all(|t| super::hardware::DISK_TAGS.contains(&t.as_str()));
     let test: Test = Box::new(move |_, m| tagged && as_float(m.disk) >= size);
     Ok(Some((text, label, test)))
 }
@@ -285,9 +244,8 @@ fn networks(world: &World, key: &str, values: &[String]) -> Parsed {
     let vlans = key.ends_with("vlans");
     let mut wanted = vec![];
     for value in values {
-        let matching: Vec<usize> = (0..world.subnets.len())
-            .filter(|s| specified(world, *s, value, vlans))
-            .collect();
+        let matching: Vec<usize> =
+            (0..world.subnets.len()).filter(|s| specified(world, *s, value, vlans)).collect();
         if matching.is_empty() {
             let kind = if vlans { "VLANs" } else { "subnets" };
             return Err(format!("No matching {kind} found."));
@@ -307,9 +265,9 @@ pub(crate) fn specified(world: &World, subnet: usize, spec: &str, vlan: bool) ->
     match spec.split_once(':') {
         Some(("name", name)) => !vlan && this.name == name,
         Some(("cidr", cidr)) => this.cidr == cidr,
-        Some(("ip", ip)) => ip
-            .parse()
-            .is_ok_and(|ip| Cidr::parse(&this.cidr).is_ok_and(|c| c.contains(ip))),
+        Some(("ip", ip)) => {
+            ip.parse().is_ok_and(|ip| Cidr::parse(&this.cidr).is_ok_and(|c| c.contains(ip)))
+        }
         Some(("fabric", fabric)) => this.fabric == fabric,
         // Every VLAN here is the untagged one.
         Some(("vid", vid)) => vid == "0" || vid == "untagged",
@@ -329,19 +287,12 @@ fn statuses(key: &str, values: &[String]) -> Parsed {
         wanted.push(Status::from_name(name).ok_or_else(wrong)?);
     }
     let yes = !key.starts_with("not_");
-    Ok(Some((
-        values.join(","),
-        None,
-        Box::new(move |_, m| wanted.contains(&m.status) == yes),
-    )))
+    Ok(Some((values.join(","), None, Box::new(move |_, m| wanted.contains(&m.status) == yes))))
 }
 
 fn owners(world: &World, key: &str, values: Vec<String>) -> Parsed {
-    let unknown: Vec<&str> = values
-        .iter()
-        .filter(|v| world.user(v).is_none())
-        .map(String::as_str)
-        .collect();
+    let unknown: Vec<&str> =
+        values.iter().filter(|v| world.user(v).is_none()).map(String::as_str).collect();
     if !unknown.is_empty() {
         return Err(format!("No such owner(s): {}.", unknown.join(", ")));
     }
@@ -358,18 +309,14 @@ fn mac(values: Vec<String>) -> Parsed {
     for value in &values {
         let parts: Vec<&str> = value.split(':').collect();
         if parts.len() != 6
-            || !parts
-                .iter()
-                .all(|p| p.len() == 2 && u8::from_str_radix(p, 16).is_ok())
+            || !parts.iter().all(|p| p.len() == 2 && u8::from_str_radix(p, 16).is_ok())
         {
             return Err(format!("'{value}' is not a valid MAC address."));
         }
     }
     let described = values.join(",");
     let test: Test = Box::new(move |_, m| {
-        m.interfaces
-            .iter()
-            .any(|i| values.iter().any(|v| v.eq_ignore_ascii_case(&i.mac)))
+        m.interfaces.iter().any(|i| values.iter().any(|v| v.eq_ignore_ascii_case(&i.mac)))
     });
     Ok(Some((described, None, test)))
 }

@@ -17,10 +17,8 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
     let power_type = form_value(form, "power_type").unwrap_or_default();
     let macs = form_values(form, "mac_addresses");
     for mac in &macs {
-        if let Some(other) = world
-            .machines
-            .iter()
-            .find(|m| m.interfaces.iter().any(|i| &i.mac == mac))
+        if let Some(other) =
+            world.machines.iter().find(|m| m.interfaces.iter().any(|i| &i.mac == mac))
         {
             let text = format!("MAC address {mac} already in use on {}.", other.hostname);
             faults.push(("mac_addresses".into(), vec![text]));
@@ -34,10 +32,7 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
     if let Some(name) = &hostname
         && world.machines.iter().any(|m| &m.hostname == name)
     {
-        faults.push((
-            "hostname".into(),
-            vec!["Node with this Hostname already exists.".into()],
-        ));
+        faults.push(("hostname".into(), vec!["Node with this Hostname already exists.".into()]));
     }
     if !faults.is_empty() {
         return Err(Reply::forms(&faults));
@@ -71,19 +66,12 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
 
 /// MAAS names nameless machines after an adjective and an animal.
 fn pet_name(world: &World) -> String {
-    const ADJECTIVES: [&str; 8] = [
-        "calm", "eager", "fond", "golden", "keen", "merry", "proud", "witty",
-    ];
-    const ANIMALS: [&str; 8] = [
-        "ape", "bat", "crow", "deer", "heron", "lynx", "otter", "wren",
-    ];
-    let all = ANIMALS.iter().flat_map(|animal| {
-        ADJECTIVES
-            .iter()
-            .map(move |adjective| format!("{adjective}-{animal}"))
-    });
+    const ADJECTIVES: [&str; 8] =
+        ["calm", "eager", "fond", "golden", "keen", "merry", "proud", "witty"];
+    const ANIMALS: [&str; 8] = ["ape", "bat", "crow", "deer", "heron", "lynx", "otter", "wren"];
+    let all = ANIMALS
+        .iter()
+        .flat_map(|animal| ADJECTIVES.iter().map(move |adjective| format!("{adjective}-{animal}")));
     let free = |name: &String| !world.machines.iter().any(|m| &m.hostname == name);
-    all.into_iter()
-        .find(free)
-        .unwrap_or_else(|| format!("machine-{}", world.machines.len() + 1))
+    all.into_iter().find(free).unwrap_or_else(|| format!("machine-{}", world.machines.len() + 1))
 }

@@ -30,10 +30,8 @@ pub(crate) fn deploy(
     let hw_sync = stringbool(form, "enable_hw_sync")?.unwrap_or(false);
     check_options(user, form)?;
     if machine.status != Status::Ready && machine.status != Status::Allocated {
-        let text = format!(
-            "Can't deploy a machine that is in the '{}' state",
-            machine.status.label()
-        );
+        let text =
+            format!("Can't deploy a machine that is in the '{}' state", machine.status.label());
         return Err(Reply::text(409, &text));
     }
     let choice = series::choose(world, machine, form)?;
@@ -42,21 +40,13 @@ pub(crate) fn deploy(
         return Err(Reply::text(500, &format!("'{}'", machine.architecture)));
     }
     if machine.faults.no_network || machine.interfaces.is_empty() {
-        return Err(Reply::model_error(
-            "network",
-            "Node must be configured to use a network",
-        ));
+        return Err(Reply::model_error("network", "Node must be configured to use a network"));
     }
     if machine.faults.no_rack {
         return Err(no_rack(machine));
     }
     if machine.status == Status::Ready {
-        world.acquire(
-            system_id,
-            user,
-            &form_value(form, "agent_name").unwrap_or_default(),
-            form,
-        );
+        world.acquire(system_id, user, &form_value(form, "agent_name").unwrap_or_default(), form);
     }
     world.add_user_event(system_id, user, "User starting deployment", form);
     world.change(system_id, |m| {
@@ -144,13 +134,7 @@ fn fails(machine: &mut Machine) -> Option<String> {
     }
     machine.faults.first_deploys_fail -= 1;
     let usual = "Installation failed (refer to the installation log for more information).";
-    Some(
-        machine
-            .faults
-            .deploy_error
-            .clone()
-            .unwrap_or_else(|| usual.into()),
-    )
+    Some(machine.faults.deploy_error.clone().unwrap_or_else(|| usual.into()))
 }
 
 fn hang(machine: &mut Machine) -> bool {
@@ -160,13 +144,7 @@ fn hang(machine: &mut Machine) -> bool {
 }
 
 pub(crate) fn no_rack(machine: &Machine) -> Reply {
-    Reply::text(
-        500,
-        &format!(
-            "Error determining BMC task queue for machine {}",
-            machine.system_id
-        ),
-    )
+    Reply::text(500, &format!("Error determining BMC task queue for machine {}", machine.system_id))
 }
 
 fn check_options(user: &User, form: &Pairs) -> Result<(), Reply> {

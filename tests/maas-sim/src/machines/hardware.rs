@@ -25,13 +25,8 @@ const INTERFACE_KEYS: [&str; 13] = [
     "vlan",
     "vid",
 ];
-const DEVICE_KEYS: [&str; 5] = [
-    "vendor_id",
-    "product_id",
-    "vendor_name",
-    "product_name",
-    "commissioning_driver",
-];
+const DEVICE_KEYS: [&str; 5] =
+    ["vendor_id", "product_id", "vendor_name", "product_name", "commissioning_driver"];
 
 type Test = Box<dyn Fn(&World, &Machine) -> bool>;
 type Parsed = Result<Option<(String, Option<String>, Test)>, String>;
@@ -43,20 +38,14 @@ pub(crate) fn interfaces(values: &[String]) -> Parsed {
     let form = "<label>:<key>=<value>[,<key2>=<value2>[,...]]";
     let wrong = || format!("Malformed constraint: '{text}' (required format: '{form}')");
     let first = text.split(';').next().unwrap_or("");
-    let (label, rest) = first
-        .split_once(':')
-        .filter(|(l, _)| !l.contains('='))
-        .ok_or_else(wrong)?;
+    let (label, rest) =
+        first.split_once(':').filter(|(l, _)| !l.contains('=')).ok_or_else(wrong)?;
     let keys = pairs(rest, &INTERFACE_KEYS, "interfaces")?;
     let label = Some(label.to_owned());
     Ok(Some((
         text.clone(),
         label,
-        Box::new(move |w, m| {
-            m.interfaces
-                .iter()
-                .any(|i| keys.iter().all(|k| card(w, m, i, k)))
-        }),
+        Box::new(move |w, m| m.interfaces.iter().any(|i| keys.iter().all(|k| card(w, m, i, k)))),
     )))
 }
 
@@ -86,11 +75,9 @@ fn card(
 pub(crate) fn devices(values: &[String]) -> Parsed {
     let text = values.last().cloned().unwrap_or_default();
     let keys = pairs(&text, &DEVICE_KEYS, "devices")?;
-    let has = keys.iter().all(|(k, v)| {
-        DEVICE
-            .iter()
-            .any(|(dk, dv)| k == dk && v.eq_ignore_ascii_case(dv))
-    });
+    let has = keys
+        .iter()
+        .all(|(k, v)| DEVICE.iter().any(|(dk, dv)| k == dk && v.eq_ignore_ascii_case(dv)));
     Ok(Some((text, None, Box::new(move |_, _| has))))
 }
 

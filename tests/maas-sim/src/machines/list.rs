@@ -12,30 +12,16 @@ use serde_json::{Value, json};
 
 /// The whole list, in the order of the machines' ids; MAAS has no paging. A plain user sees unowned machines and its own.
 pub(crate) fn list(world: &World, user: &User, request: &Request) -> Result<Reply, Reply> {
-    let query: Pairs = request
-        .query
-        .iter()
-        .filter(|(k, _)| k != "op" && k != "format")
-        .cloned()
-        .collect();
-    if query
-        .iter()
-        .any(|(k, _)| k == "simple_status" || k == "not_simple_status")
-    {
+    let query: Pairs =
+        request.query.iter().filter(|(k, _)| k != "op" && k != "format").cloned().collect();
+    if query.iter().any(|(k, _)| k == "simple_status" || k == "not_simple_status") {
         // The field is declared, but the database does not have it.
-        return Err(Reply::text(
-            500,
-            "Cannot resolve keyword 'simple_status' into field.",
-        ));
+        return Err(Reply::text(500, "Cannot resolve keyword 'simple_status' into field."));
     }
     let filters = parse(world, &query, Form::Read).map_err(|faults| Reply::forms(&faults))?;
     let wanted = |m: &&Machine| m.viewable(user) && filters.iter().all(|f| (f.test)(world, m));
-    let list: Vec<Value> = world
-        .machines
-        .iter()
-        .filter(wanted)
-        .map(|m| world.machine_json(m))
-        .collect();
+    let list: Vec<Value> =
+        world.machines.iter().filter(wanted).map(|m| world.machine_json(m)).collect();
     Ok(Reply::json(&Value::Array(list)))
 }
 
@@ -47,12 +33,8 @@ pub(crate) fn list_allocated(world: &World, user: &User, request: &Request) -> R
             && m.owner.as_deref() == Some(&user.name)
             && (ids.is_empty() || ids.contains(&m.system_id))
     };
-    let list: Vec<Value> = world
-        .machines
-        .iter()
-        .filter(mine)
-        .map(|m| world.machine_json(m))
-        .collect();
+    let list: Vec<Value> =
+        world.machines.iter().filter(mine).map(|m| world.machine_json(m)).collect();
     Reply::json(&Value::Array(list))
 }
 
@@ -73,11 +55,8 @@ pub(crate) fn power_parameters(
     }
     let ids = form_values(&request.query, "id");
     let wanted = |m: &&Machine| ids.is_empty() || ids.contains(&m.system_id);
-    let all = world
-        .machines
-        .iter()
-        .filter(wanted)
-        .map(|m| (m.system_id.clone(), power::parameters(m)));
+    let all =
+        world.machines.iter().filter(wanted).map(|m| (m.system_id.clone(), power::parameters(m)));
     Ok(Reply::json(&Value::Object(all.collect())))
 }
 
@@ -86,28 +65,20 @@ pub(crate) fn power_parameters_of(
     user: &User,
     system_id: &str,
 ) -> Result<Reply, Reply> {
-    Ok(Reply::json(&power::parameters(world.permitted(
-        system_id,
-        user,
-        Need::AdminRead,
-    )?)))
+    Ok(Reply::json(&power::parameters(world.permitted(system_id, user, Need::AdminRead)?)))
 }
 
 /// `GET op=get_curtin_config`: YAML, while there is a deployment.
 pub(crate) fn curtin_config(world: &World, user: &User, system_id: &str) -> Result<Reply, Reply> {
     let machine = world.permitted(system_id, user, Need::View)?;
-    if !matches!(
-        machine.status,
-        Status::Deploying | Status::Deployed | Status::FailedDeployment
-    ) {
+    if !matches!(machine.status, Status::Deploying | Status::Deployed | Status::FailedDeployment) {
         return Err(Reply::text(
             400,
             &format!("Machine {} is not in a deployment state.", machine.hostname),
         ));
     }
-    let swap = machine
-        .swap_size
-        .map_or_else(String::new, |size| format!("swap:\n  size: {size}B\n"));
+    let swap =
+        machine.swap_size.map_or_else(String::new, |size| format!("swap:\n  size: {size}B\n"));
     let text = format!("install:\n  log_file: /tmp/install.log\n{swap}verbosity: 3\n");
     Ok(Reply::plain(200, &text))
 }
@@ -123,9 +94,7 @@ pub(crate) fn interfaces(
     let all = || machine.interfaces.iter().enumerate();
     match one {
         None => Ok(Reply::json(&Value::Array(
-            all()
-                .map(|(i, _)| world.interface_json(machine, i))
-                .collect(),
+            all().map(|(i, _)| world.interface_json(machine, i)).collect(),
         ))),
         Some(key) => {
             let found = all().find(|(_, i)| i.id.to_string() == key || i.name == key);

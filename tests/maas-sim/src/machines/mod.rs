@@ -91,15 +91,9 @@ impl Machine {
         status: Status,
         interfaces: Vec<Interface>,
     ) -> Self {
-        let default_power = if spec.power_type == "manual" {
-            "unknown"
-        } else {
-            "off"
-        };
-        let running = matches!(
-            status,
-            Status::Deployed | Status::Deploying | Status::FailedDeployment
-        );
+        let default_power = if spec.power_type == "manual" { "unknown" } else { "off" };
+        let running =
+            matches!(status, Status::Deployed | Status::Deploying | Status::FailedDeployment);
         Self {
             number,
             system_id,
@@ -176,20 +170,14 @@ impl World {
         user: &User,
         need: Need,
     ) -> Result<&Machine, Reply> {
-        let machine = self
-            .machine(system_id)
-            .ok_or_else(|| Reply::not_found("Machine"))?;
+        let machine = self.machine(system_id).ok_or_else(|| Reply::not_found("Machine"))?;
         let allowed = match need {
             Need::View | Need::Lock => machine.viewable(user),
             Need::Edit => machine.editable(user),
             Need::Admin => user.admin && !machine.locked,
             Need::AdminRead => user.admin,
         };
-        if allowed {
-            Ok(machine)
-        } else {
-            Err(Reply::forbidden())
-        }
+        if allowed { Ok(machine) } else { Err(Reply::forbidden()) }
     }
 
     /// A machine that is known to exist.

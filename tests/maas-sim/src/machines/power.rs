@@ -30,10 +30,7 @@ pub(crate) fn power_on(
     let form = request.post();
     let machine = world.permitted(system_id, user, Need::Edit)?;
     if machine.owner.is_none() {
-        return Err(Reply::text(
-            409,
-            "Can't start node: it hasn't been allocated.",
-        ));
+        return Err(Reply::text(409, "Can't start node: it hasn't been allocated."));
     }
     let user_data = form_value(form, "user_data").filter(|u| !u.is_empty());
     if machine.status == Status::Allocated {
@@ -72,10 +69,7 @@ pub(crate) fn power_off(
     bmc(machine)?;
     let reply = world.machine_reply(system_id);
     world.add_user_event(system_id, user, "User powering down node", request.post());
-    world.plan(
-        system_id,
-        vec![(world.timings.power_off, Step::Power("off"))],
-    );
+    world.plan(system_id, vec![(world.timings.power_off, Step::Power("off"))]);
     Ok(reply)
 }
 

@@ -23,18 +23,14 @@ pub(crate) fn release(
     match machine.status {
         Status::Ready | Status::Releasing => return Ok(world.machine_reply(system_id)),
         status if !status.releasable() => {
-            let text = format!(
-                "Machine cannot be released in its current state ('{}').",
-                status.label()
-            );
+            let text =
+                format!("Machine cannot be released in its current state ('{}').", status.label());
             return Err(Reply::text(409, &text));
         }
         _ => {}
     }
     // `erase=0` and `erase=nope` erase too; so does a kind of erasing alone.
-    let asked = ["erase", "secure_erase", "quick_erase"]
-        .iter()
-        .any(|key| checkbox(form, key));
+    let asked = ["erase", "secure_erase", "quick_erase"].iter().any(|key| checkbox(form, key));
     let erase = (asked || machine.faults.erase_on_release) && machine.power_managed();
     world.add_user_event(system_id, user, "User releasing node", form);
     if erase {
@@ -47,14 +43,8 @@ pub(crate) fn release(
 fn begin_erase(world: &mut World, system_id: &str) -> Reply {
     world.cancel_steps(system_id);
     world.set_status(system_id, Status::DiskErasing);
-    let fails = world
-        .machine(system_id)
-        .is_some_and(|m| m.faults.erase_fails);
-    let end = if fails {
-        Step::EraseFailed
-    } else {
-        Step::Erased
-    };
+    let fails = world.machine(system_id).is_some_and(|m| m.faults.erase_fails);
+    let end = if fails { Step::EraseFailed } else { Step::Erased };
     let after = world.timings.erase;
     let on = world.timings.power_on.min(after);
     world.plan(system_id, vec![(on, Step::Power("on")), (after, end)]);
@@ -91,23 +81,14 @@ impl World {
     /// Waits for the power to go off, or for MAAS's limit of that.
     pub(crate) fn begin_power_off_of_release(&mut self, system_id: &str, at: Duration) {
         self.change(system_id, clear_deployment);
-        if self
-            .machine(system_id)
-            .is_some_and(|m| m.status != Status::Releasing)
-        {
+        if self.machine(system_id).is_some_and(|m| m.status != Status::Releasing) {
             self.set_status_at(at, system_id, Status::Releasing);
             self.add_event_at(at, system_id, Level::Info, "Releasing", "", "");
         }
         let (off, limit) = (self.timings.power_off, self.timings.release_timeout);
-        let stuck = off > limit
-            || self
-                .machine(system_id)
-                .is_some_and(|m| m.faults.release_hangs);
-        let (after, step) = if stuck {
-            (limit, Step::ReleaseFailed)
-        } else {
-            (off, Step::ReleasedPowerOff)
-        };
+        let stuck = off > limit || self.machine(system_id).is_some_and(|m| m.faults.release_hangs);
+        let (after, step) =
+            if stuck { (limit, Step::ReleaseFailed) } else { (off, Step::ReleasedPowerOff) };
         let due = at + super::timeline::seconds(after);
         self.change(system_id, |m| m.steps.push_back((due, step)));
     }
@@ -158,27 +139,15 @@ pub(crate) fn release_many(
     request: &Request,
 ) -> Result<Reply, Reply> {
     let asked = form_values(request.post(), "machines");
-    let unknown: Vec<&str> = asked
-        .iter()
-        .filter(|id| world.machine(id).is_none())
-        .map(String::as_str)
-        .collect();
+    let unknown: Vec<&str> =
+        asked.iter().filter(|id| world.machine(id).is_none()).map(String::as_str).collect();
     if !unknown.is_empty() {
-        return Err(Reply::text(
-            400,
-            &format!("Unknown machine(s): {}.", unknown.join(", ")),
-        ));
+        return Err(Reply::text(400, &format!("Unknown machine(s): {}.", unknown.join(", "))));
     }
-    let machines: Vec<&Machine> = world
-        .machines
-        .iter()
-        .filter(|m| asked.contains(&m.system_id))
-        .collect();
-    let forbidden: Vec<&str> = machines
-        .iter()
-        .filter(|m| !m.editable(user))
-        .map(|m| m.system_id.as_str())
-        .collect();
+    let machines: Vec<&Machine> =
+        world.machines.iter().filter(|m| asked.contains(&m.system_id)).collect();
+    let forbidden: Vec<&str> =
+        machines.iter().filter(|m| !m.editable(user)).map(|m| m.system_id.as_str()).collect();
     if !forbidden.is_empty() {
         let list = forbidden.join(", ");
         let text = format!(
@@ -192,10 +161,8 @@ pub(crate) fn release_many(
         .map(|m| format!("{} ('{}')", m.system_id, m.status.label()))
         .collect();
     if !wrong.is_empty() {
-        let text = format!(
-            "Machine(s) cannot be released in their current state: {}.",
-            wrong.join(", ")
-        );
+        let text =
+            format!("Machine(s) cannot be released in their current state: {}.", wrong.join(", "));
         return Err(Reply::text(409, &text));
     }
     let ids: Vec<String> = machines

@@ -48,10 +48,7 @@ impl World {
         let label = |known: &[crate::labels::Label],
                      name: &str,
                      uri: fn(&crate::labels::Label) -> Value| {
-            known
-                .iter()
-                .find(|l| l.name == name)
-                .map_or(Value::Null, uri)
+            known.iter().find(|l| l.name == name).map_or(Value::Null, uri)
         };
         json!({
             "system_id": m.system_id,
@@ -98,9 +95,8 @@ impl World {
     }
 
     fn network(&self, m: &Machine) -> Value {
-        let interfaces: Vec<Value> = (0..m.interfaces.len())
-            .map(|i| self.interface_json(m, i))
-            .collect();
+        let interfaces: Vec<Value> =
+            (0..m.interfaces.len()).map(|i| self.interface_json(m, i)).collect();
         let gateway = m
             .interfaces
             .first()
@@ -124,10 +120,7 @@ impl World {
         let subnet = self.subnet_json(interface.subnet);
         let of = |kind: crate::addresses::AllocType| {
             let mine = Some((m.system_id.clone(), position));
-            self.rows
-                .values()
-                .find(|r| r.kind == kind && r.interface == mine)
-                .and_then(|r| r.ip)
+            self.rows.values().find(|r| r.kind == kind && r.interface == mine).and_then(|r| r.ip)
         };
         let mode = if interface.auto { "auto" } else { "link_up" };
         let mut link = json!({"id": interface.link, "mode": mode, "subnet": subnet});
@@ -190,19 +183,9 @@ fn disk(m: &Machine) -> Value {
     let size = m.disk * 1_000_000_000;
     let uuid = |of: &str| {
         let hex = crate::users::letters(&format!("{} {of}", m.system_id), 32, b"0123456789abcdef");
-        format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        )
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     };
-    let uri = format!(
-        "/MAAS/api/2.0/nodes/{}/blockdevices/{}/",
-        m.system_id, m.number
-    );
+    let uri = format!("/MAAS/api/2.0/nodes/{}/blockdevices/{}/", m.system_id, m.number);
     let partition = json!({
         "id": m.number * 2,
         "system_id": m.system_id,
@@ -246,26 +229,17 @@ fn disk(m: &Machine) -> Value {
 }
 
 fn scripts(m: &Machine) -> Value {
-    let (status, name) = if m.commissioned {
-        (2, "Passed")
-    } else {
-        (0, "Pending")
-    };
+    let (status, name) = if m.commissioned { (2, "Passed") } else { (0, "Pending") };
     let mut map = Map::new();
     for kind in ["commissioning", "testing"] {
         map.insert(format!("{kind}_status"), json!(status));
         map.insert(format!("{kind}_status_name"), json!(name));
-        let result = m
-            .commissioned
-            .then(|| m.number * 2 + u64::from(kind == "testing"));
+        let result = m.commissioned.then(|| m.number * 2 + u64::from(kind == "testing"));
         map.insert(format!("current_{kind}_result_id"), json!(result));
     }
     for kind in ["cpu", "memory", "network", "storage", "other", "interface"] {
         let tested = kind == "storage" && m.commissioned;
-        map.insert(
-            format!("{kind}_test_status"),
-            json!(if tested { 2 } else { -1 }),
-        );
+        map.insert(format!("{kind}_test_status"), json!(if tested { 2 } else { -1 }));
         map.insert(
             format!("{kind}_test_status_name"),
             json!(if tested { "Passed" } else { "Unknown" }),
@@ -275,10 +249,8 @@ fn scripts(m: &Machine) -> Value {
 }
 
 fn constants(m: &Machine) -> Value {
-    let hardware: Map<String, Value> = UNKNOWN_HARDWARE
-        .iter()
-        .map(|k| ((*k).to_owned(), json!("Unknown")))
-        .collect();
+    let hardware: Map<String, Value> =
+        UNKNOWN_HARDWARE.iter().map(|k| ((*k).to_owned(), json!("Unknown"))).collect();
     let cores: Vec<u32> = (0..m.cpu_count).collect();
     json!({
         "node_type": 0,

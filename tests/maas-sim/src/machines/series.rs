@@ -25,22 +25,13 @@ const UBUNTU: [(&str, &str); 5] = [
 
 /// Ubuntu's number of a release name.
 pub(crate) fn ubuntu_version(release: &str) -> &str {
-    UBUNTU
-        .iter()
-        .find(|(name, _)| *name == release)
-        .map_or("24.04", |(_, version)| *version)
+    UBUNTU.iter().find(|(name, _)| *name == release).map_or("24.04", |(_, version)| *version)
 }
 
 /// The image that a machine is deployed with when none is named: the newest Ubuntu.
 pub(crate) fn default_series(world: &World) -> String {
-    let ubuntu = world
-        .images
-        .iter()
-        .filter_map(|(_, i)| i.name.strip_prefix("ubuntu/"));
-    ubuntu
-        .max_by_key(|release| ubuntu_version(release))
-        .unwrap_or("noble")
-        .to_owned()
+    let ubuntu = world.images.iter().filter_map(|(_, i)| i.name.strip_prefix("ubuntu/"));
+    ubuntu.max_by_key(|release| ubuntu_version(release)).unwrap_or("noble").to_owned()
 }
 
 pub(crate) fn choose(world: &World, machine: &Machine, form: &Pairs) -> Result<Choice, Reply> {
@@ -55,10 +46,7 @@ pub(crate) fn choose(world: &World, machine: &Machine, form: &Pairs) -> Result<C
     let image = image.ok_or_else(|| invalid(world, &asked))?;
     if !image.architectures.iter().any(|a| a == architecture) {
         return Err(if osystem == "ubuntu" {
-            Reply::form(
-                "hwe_kernel",
-                &format!("{release} has no kernels available."),
-            )
+            Reply::form("hwe_kernel", &format!("{release} has no kernels available."))
         } else {
             let text = format!(
                 "Deployment operating system {name} is unavailable for {}.",
@@ -75,22 +63,13 @@ pub(crate) fn choose(world: &World, machine: &Machine, form: &Pairs) -> Result<C
     };
     let kernel = kernel(machine, form, &name, &version)?;
     let memory = ["squashfs", "root-tgz", "root-txz"].contains(&image.filetype.as_str());
-    Ok(Choice {
-        osystem: osystem.into(),
-        release: release.into(),
-        kernel,
-        memory,
-    })
+    Ok(Choice { osystem: osystem.into(), release: release.into(), kernel, memory })
 }
 
 fn resolve(world: &World, asked: &str) -> Option<String> {
     let names = || world.images.iter().map(|(_, i)| i.name.as_str());
-    let by_alias = |text: &str| {
-        UBUNTU
-            .iter()
-            .find(|(_, v)| *v == text)
-            .map(|(n, _)| format!("ubuntu/{n}"))
-    };
+    let by_alias =
+        |text: &str| UBUNTU.iter().find(|(_, v)| *v == text).map(|(n, _)| format!("ubuntu/{n}"));
     match asked.split_once('/') {
         None if asked.is_empty() || asked == "ubuntu" => {
             Some(format!("ubuntu/{}", default_series(world)))
@@ -108,11 +87,8 @@ fn resolve(world: &World, asked: &str) -> Option<String> {
 }
 
 fn invalid(world: &World, asked: &str) -> Reply {
-    let mut names: Vec<String> = world
-        .images
-        .iter()
-        .map(|(_, i)| format!("'{}'", i.name))
-        .collect();
+    let mut names: Vec<String> =
+        world.images.iter().map(|(_, i)| format!("'{}'", i.name)).collect();
     names.push("''".into());
     names.sort();
     let list = names.join(", ");
@@ -125,18 +101,13 @@ fn invalid(world: &World, asked: &str) -> Reply {
 /// Only `ga-…` and `hwe-…` are looked at; anything else is ignored and the release's own kernel taken.
 fn kernel(machine: &Machine, form: &Pairs, name: &str, version: &str) -> Result<String, Reply> {
     let asked = form_value(form, "hwe_kernel").unwrap_or_default();
-    let Some((_, of)) = asked
-        .split_once('-')
-        .filter(|(kind, _)| ["ga", "hwe"].contains(kind))
+    let Some((_, of)) = asked.split_once('-').filter(|(kind, _)| ["ga", "hwe"].contains(kind))
     else {
         return Ok(format!("ga-{version}"));
     };
     if of.split('-').next() == Some(version) {
         return Ok(asked);
     }
-    let text = format!(
-        "{asked} is not available for {name} on {}.",
-        machine.architecture
-    );
+    let text = format!("{asked} is not available for {name} on {}.", machine.architecture);
     Err(Reply::form("hwe_kernel", &text))
 }

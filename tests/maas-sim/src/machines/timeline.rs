@@ -44,9 +44,7 @@ impl World {
             let Some((at, _, system_id)) = next else {
                 return;
             };
-            let step = self
-                .machine_mut(&system_id)
-                .and_then(|m| m.steps.pop_front());
+            let step = self.machine_mut(&system_id).and_then(|m| m.steps.pop_front());
             if let Some((_, step)) = step {
                 self.take(&system_id, at, step);
             }
@@ -57,11 +55,7 @@ impl World {
     pub(crate) fn plan(&mut self, system_id: &str, steps: Vec<(f64, Step)>) {
         let now = self.now();
         self.change(system_id, |m| {
-            m.steps.extend(
-                steps
-                    .into_iter()
-                    .map(|(after, step)| (now + seconds(after), step)),
-            );
+            m.steps.extend(steps.into_iter().map(|(after, step)| (now + seconds(after), step)));
             m.steps.make_contiguous().sort_by_key(|(at, _)| *at);
         });
     }
@@ -90,9 +84,7 @@ impl World {
             Step::ReleaseFailed => self.set_status_at(at, system_id, Status::FailedReleasing),
             Step::Becomes(status) => self.set_status_at(at, system_id, status),
             Step::Returns => {
-                let back = self
-                    .machine(system_id)
-                    .map_or(Status::Ready, |m| m.previous_status);
+                let back = self.machine(system_id).map_or(Status::Ready, |m| m.previous_status);
                 self.set_status_at(at, system_id, back);
             }
         }
@@ -135,14 +127,7 @@ impl World {
         {
             text = format!("{text} (to {owner})");
         }
-        self.add_event_at(
-            at,
-            system_id,
-            Level::Debug,
-            "Node changed status",
-            &text,
-            "",
-        );
+        self.add_event_at(at, system_id, Level::Debug, "Node changed status", &text, "");
     }
 
     /// Changes the power state. Going off frees the AUTO addresses unless the status keeps them.

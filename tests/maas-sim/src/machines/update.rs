@@ -65,9 +65,7 @@ pub(crate) fn update(
         m.swap_size = changes.swap_size.or(m.swap_size);
         m.zone = changes.zone.unwrap_or_else(|| m.zone.clone());
         m.pool = changes.pool.unwrap_or_else(|| m.pool.clone());
-        m.architecture = changes
-            .architecture
-            .unwrap_or_else(|| m.architecture.clone());
+        m.architecture = changes.architecture.unwrap_or_else(|| m.architecture.clone());
         m.power_type = changes.power_type.unwrap_or_else(|| m.power_type.clone());
         m.cpu_count = changes.cpu_count.unwrap_or(m.cpu_count);
         m.memory = changes.memory.unwrap_or(m.memory);
@@ -80,10 +78,7 @@ fn read(world: &World, system_id: &str, fields: &Pairs) -> Result<Changes, Reply
     let mut fault = |field: &str, text: &str| faults.push((field.into(), vec![text.into()]));
     let given = |key: &str| form_value(fields, key);
     let filled = |key: &str| given(key).filter(|v| !v.is_empty());
-    let mut changes = Changes {
-        description: given("description"),
-        ..Changes::default()
-    };
+    let mut changes = Changes { description: given("description"), ..Changes::default() };
     if let Some(name) = filled("hostname") {
         match hostname(world, system_id, &name) {
             Ok((host, domain)) => {
@@ -94,10 +89,7 @@ fn read(world: &World, system_id: &str, fields: &Pairs) -> Result<Changes, Reply
         }
     }
     if let Some(name) = filled("domain") {
-        let found = world
-            .domains
-            .iter()
-            .find(|d| d.name == name || d.id.to_string() == name);
+        let found = world.domains.iter().find(|d| d.name == name || d.id.to_string() == name);
         match found {
             Some(domain) => changes.domain = Some(domain.name.clone()),
             None => fault("domain", &format!("Unable to find domain {name}")),
@@ -129,11 +121,7 @@ fn read(world: &World, system_id: &str, fields: &Pairs) -> Result<Changes, Reply
     changes.architecture = filled("architecture");
     changes.cpu_count = filled("cpu_count").and_then(|v| v.parse().ok());
     changes.memory = filled("memory").and_then(|v| v.parse().ok());
-    if faults.is_empty() {
-        Ok(changes)
-    } else {
-        Err(Reply::forms(&faults))
-    }
+    if faults.is_empty() { Ok(changes) } else { Err(Reply::forms(&faults)) }
 }
 
 /// A dotted name is host and domain. Names are unique over all domains.
@@ -142,9 +130,7 @@ fn hostname(
     system_id: &str,
     name: &str,
 ) -> Result<(String, Option<String>), String> {
-    let (host, domain) = name
-        .split_once('.')
-        .map_or((name, None), |(h, d)| (h, Some(d)));
+    let (host, domain) = name.split_once('.').map_or((name, None), |(h, d)| (h, Some(d)));
     if let Some(domain) = domain
         && !world.domains.iter().any(|d| d.name == domain)
     {
@@ -156,11 +142,7 @@ fn hostname(
     if !host.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
         return Err(format!("Label contains disallowed characters: '{host}'."));
     }
-    if world
-        .machines
-        .iter()
-        .any(|m| m.hostname == host && m.system_id != system_id)
-    {
+    if world.machines.iter().any(|m| m.hostname == host && m.system_id != system_id) {
         return Err("Node with this Hostname already exists.".into());
     }
     Ok((host.into(), domain.map(str::to_owned)))
@@ -184,14 +166,8 @@ fn swap_size(text: &str) -> Result<Result<i64, String>, Reply> {
         }
         return Ok(Err(format!("Invalid size for swap: {text}")));
     };
-    let size = number
-        .checked_mul(factor)
-        .and_then(|size| i64::try_from(size).ok());
-    Ok(
-        size.ok_or_else(|| {
-            "Ensure this value is less than or equal to 9223372036854775807.".into()
-        }),
-    )
+    let size = number.checked_mul(factor).and_then(|size| i64::try_from(size).ok());
+    Ok(size.ok_or_else(|| "Ensure this value is less than or equal to 9223372036854775807.".into()))
 }
 
 pub(crate) fn delete(
