@@ -38,7 +38,8 @@ control-plane: build ## Build etcd, kube-apiserver, Cluster API and Helm (about 
 	@"$(CARGO_TARGET_DIR)/debug/control-plane" build
 
 test: control-plane ## Run all tests: units, transcripts, properties, simulator, scenarios on a real control plane.
-	@cargo test --locked --workspace
+	@# Scenarios wait most of the time: many at once cost little.
+	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
 lint: plugins ## Check formatting and lints, of host and plugins.
 	@cargo fmt --all --check

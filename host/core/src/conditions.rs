@@ -62,6 +62,12 @@ impl Conditions {
         self.before.iter().find(|c| c.kind == kind)?.reason.as_deref()
     }
 
+    /// Whether the object was edited since the condition was set.
+    pub(crate) fn edited_since(&self, kind: &str) -> bool {
+        let seen = self.before.iter().find(|c| c.kind == kind).and_then(|c| c.observed_generation);
+        seen.is_some() && seen != self.generation
+    }
+
     /// Since when (Unix seconds) the condition has had this status, if it came with it.
     pub(crate) fn since(&self, kind: &str, status: &str) -> Option<u64> {
         let before = self.before.iter().find(|c| c.kind == kind && c.status == status)?;

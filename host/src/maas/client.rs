@@ -18,8 +18,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(180);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// A machine is tens of KB, and a listing of thousands has to fit.
 const LARGEST_BODY: usize = 64 << 20;
-/// How long an answer that changes rarely (who we are, version, images) is kept.
-const KEPT: Duration = Duration::from_secs(60);
+/// How long an answer that changes rarely (who we are, version, images) is kept: long enough for a
+/// cluster's machines to share it, short enough that nobody waits for a correction to be seen.
+const KEPT: Duration = Duration::from_secs(20);
 
 /// How MAAS is reached.
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ impl Client {
         })
     }
 
-    /// Carries out a read. An answer that changes rarely may be up to a minute old.
+    /// Carries out a read. An answer that changes rarely may be some seconds old.
     pub async fn read(&self, read: &Read) -> Reply {
         if !matches!(read, Read::WhoAmI | Read::Version | Read::Images) {
             return super::reads::read(self, read).await.unwrap_or_else(Reply::Failed);

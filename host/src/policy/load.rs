@@ -175,7 +175,9 @@ fn bind(engine: &Engine, component: &Component, kind: Kind) -> Result<Policy> {
     types::add_to_linker::<_, HasSelf<_>>(&mut linker, |s| s).map_err(anyhow::Error::from)?;
     let pre = linker.instantiate_pre(component).map_err(anyhow::Error::from)?;
     let wrong = |e: wasmtime::Error| {
-        anyhow!("it does not export what a {kind} policy exports ({e:#}); see wit/policy.wit")
+        anyhow!(
+            "it does not export what a policy of kind {kind} exports ({e:#}); see wit/policy.wit"
+        )
     };
     Ok(match kind {
         Kind::Allocation => Policy::Allocation(AllocationPolicyPre::new(pre).map_err(wrong)?),

@@ -92,11 +92,14 @@ fn decide(failure: &Failure, config: &Config) -> Action {
 
 fn replace(failure: &Failure, config: &Config) -> Action {
     if failure.replacements >= config.max_replacements {
-        return Action::GiveUp(format!(
-            "{} hosts failed one after another, the last one so: {}",
-            failure.replacements + 1,
-            failure.message
-        ));
+        return Action::GiveUp(match failure.replacements {
+            0 => format!("no host is replaced: {}", failure.message),
+            n => format!(
+                "{} hosts failed one after another, the last one so: {}",
+                n + 1,
+                failure.message
+            ),
+        });
     }
     let delay = Delay {
         // The first replacement is taken at once: one bad host is no pattern.

@@ -53,6 +53,17 @@ pub(crate) fn read(dir: &Path) -> Result<Vec<AuditedCall>> {
     Ok(text.lines().filter_map(|line| parse(line).ok()).collect())
 }
 
+/// The calls on objects of one namespace that were refused for lack of rights.
+pub(crate) fn refused(dir: &Path, namespace: &str) -> Result<Vec<AuditedCall>> {
+    let file = log(dir);
+    let text =
+        std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    // a long log, of which nearly nothing is refused
+    let refused = text.lines().filter(|line| line.contains("\"code\":403"));
+    let calls = refused.filter_map(|line| parse(line).ok());
+    Ok(calls.filter(|c| c.status == 403 && c.namespace == namespace).collect())
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {

@@ -263,6 +263,14 @@ impl ManagementPlane {
         crate::audit::read(&self.dir)
     }
 
+    /// What ServiceAccounts asked in a namespace and had no right to.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn refused_calls(&self, namespace: &str) -> Result<Vec<crate::AuditedCall>> {
+        crate::audit::refused(&self.dir, namespace)
+    }
+
     /// Name and resident memory (MiB) of each process.
     #[must_use]
     pub fn memory_mib(&self) -> Vec<(String, u64)> {

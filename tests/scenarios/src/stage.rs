@@ -292,6 +292,8 @@ data: {{value: '{value}'}}
         self.controller.check()?;
         let forbidden = self.controller.forbidden();
         ensure!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
+        let refused = self.plane.refused_calls(&self.namespace)?;
+        ensure!(refused.is_empty(), "the chart grants too little: {refused:#?}");
         let faults = self.controller.faults();
         ensure!(faults.is_empty(), "the controller has a fault: {faults:#?}");
         self.plane.check()

@@ -99,7 +99,10 @@ impl Run<'_> {
             let drift = self.seen.settings.drift;
             return Err(self.waiting("MachineDeployFailed", &message, Some(drift)));
         }
-        let held = self.held_back(&["allocate"]).into_iter().chain(self.pause_before_next()).max();
+        // Whoever corrected the object need not wait for what was wrong with it.
+        let edited = self.conditions.edited_since(super::DEPLOYED);
+        let refused = self.held_back(&["allocate"]).filter(|_| !edited);
+        let held = refused.into_iter().chain(self.pause_before_next()).max();
         match held {
             // The message was set when the failure was met; it stays as it is.
             Some(left) => Err(self.done(Some(left.max(1)))),

@@ -89,10 +89,7 @@ impl Guard {
     /// Never a second machine for one object.
     fn nothing_is_held(&self, world: &World, object: &str, mark: &str) {
         let object = world.kube.maas_machine(object).expect("the object exists");
-        assert_eq!(
-            object.spec.provider_id, None,
-            "allocates although the object names a machine"
-        );
+        assert_eq!(object.spec.provider_id, None, "allocates although the object names a machine");
         let held: Vec<_> = world
             .maas
             .hosts
@@ -105,17 +102,11 @@ impl Guard {
 
     /// Never a call on a machine that was not seen to be ours directly before.
     fn is_ours(&self, world: &World, object: &str, id: &str, effect: &Effect) {
-        let host = self
-            .shown
-            .get(id)
-            .unwrap_or_else(|| panic!("{effect:?}: never looked at"));
+        let host = self.shown.get(id).unwrap_or_else(|| panic!("{effect:?}: never looked at"));
         let object = world.kube.maas_machine(object).expect("the object exists");
         assert!(ours(host, &object), "{effect:?} on {host:?}");
         let deleting = object.metadata.deletion_timestamp.is_some();
-        let latched = object
-            .status
-            .as_ref()
-            .and_then(|s| s.initialization.as_ref());
+        let latched = object.status.as_ref().and_then(|s| s.initialization.as_ref());
         let name = object.metadata.name.as_deref().unwrap_or_default();
         let copied = &world.kube.machines[name].spec.provider_id;
         let provisioned = latched.is_some_and(|i| i.provisioned == Some(true)) || copied.is_some();
@@ -137,10 +128,7 @@ impl Guard {
         }
         let held: BTreeSet<String> = world.maas.records.values().flat_map(|r| r.ips()).collect();
         for ip in &self.shown[id].shown.ip_addresses {
-            assert!(
-                !held.contains(ip),
-                "{id} is released and {ip} is in the record"
-            );
+            assert!(!held.contains(ip), "{id} is released and {ip} is in the record");
             let left = memory.left.get(ip).copied().unwrap_or(0);
             assert!(
                 left + 10 <= world.now,
@@ -175,30 +163,19 @@ impl Guard {
                 let off_before = object.status.and_then(|s| s.machine_powered) == Some(false);
                 let off = host.shown.power == Power::Off && off_before;
                 assert!(off, "{ip} is taken out by a passing reading of {host:?}");
-                assert!(
-                    !wanted.is_empty(),
-                    "the record is emptied because {name} is off"
-                );
+                assert!(!wanted.is_empty(), "the record is emptied because {name} is off");
             }
         }
     }
 }
 
 fn names_host(object: &MaasMachine, id: &str) -> bool {
-    object
-        .spec
-        .provider_id
-        .as_ref()
-        .is_some_and(|p| p.ends_with(&format!("/{id}")))
+    object.spec.provider_id.as_ref().is_some_and(|p| p.ends_with(&format!("/{id}")))
 }
 
 /// Told independently of the core's own words.
 pub(crate) fn ours(host: &Host, object: &MaasMachine) -> bool {
-    let mark = object
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|a| a.get(names::MARK_ANNOTATION));
+    let mark = object.metadata.annotations.as_ref().and_then(|a| a.get(names::MARK_ANNOTATION));
     let stamped = host.shown.annotations.get(annotation::MARK);
     let in_namespace = host.shown.annotations.get(annotation::NAMESPACE);
     let by_annotation = stamped.is_some() && stamped == mark;

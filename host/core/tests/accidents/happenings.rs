@@ -82,14 +82,8 @@ pub(crate) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 
 fn happening() -> impl Strategy<Value = Happening> {
     let which = || 0..2usize;
-    let machine =
-        (which(), prop::bool::weighted(0.1), accident()).prop_map(|(which, outdated, accident)| {
-            Happening::Machine {
-                which,
-                outdated,
-                accident,
-            }
-        });
+    let machine = (which(), prop::bool::weighted(0.1), accident())
+        .prop_map(|(which, outdated, accident)| Happening::Machine { which, outdated, accident });
     prop_oneof![
         10 => machine,
         5 => accident().prop_map(|accident| Happening::Cluster { accident }),
@@ -150,17 +144,10 @@ fn accident() -> impl Strategy<Value = Option<(When, Accident)>> {
         "set addresses",
         "patch",
     ]);
-    let when = prop_oneof![
-        (0..16usize).prop_map(When::Step),
-        changes.prop_map(When::Change)
-    ];
+    let when = prop_oneof![(0..16usize).prop_map(When::Step), changes.prop_map(When::Change)];
     // The one that can leak a machine comes more often than chance would have it.
-    let lost = select(vec![CarriedOut::Not, CarriedOut::AtOnce, CarriedOut::Later]).prop_map(|c| {
-        (
-            When::Change("allocate"),
-            Accident::Fails(Category::Unknown, c),
-        )
-    });
+    let lost = select(vec![CarriedOut::Not, CarriedOut::AtOnce, CarriedOut::Later])
+        .prop_map(|c| (When::Change("allocate"), Accident::Fails(Category::Unknown, c)));
     prop::option::weighted(0.5, prop_oneof![5 => (when, any_accident), 1 => lost])
 }
 
@@ -184,14 +171,8 @@ fn meddling() -> impl Strategy<Value = Meddling> {
 }
 
 fn action() -> impl Strategy<Value = Option<Action>> {
-    let delay = || Delay {
-        seconds: 7,
-        reason: "drawn".into(),
-    };
-    let replacement = || Replacement {
-        delay: delay(),
-        avoid_seconds: None,
-    };
+    let delay = || Delay { seconds: 7, reason: "drawn".into() };
+    let replacement = || Replacement { delay: delay(), avoid_seconds: None };
     select(vec![
         None,
         Some(Action::UseDefault),

@@ -29,21 +29,14 @@ impl Run {
         for id in ["ddd444", "eee555", "fff666", "ggg777"] {
             world.maas.hosts.insert(id.into(), Host::free(id));
         }
-        Self {
-            world,
-            memory: Memory::default(),
-            earlier: [None, None],
-            objects: [None, None],
-        }
+        Self { world, memory: Memory::default(), earlier: [None, None], objects: [None, None] }
     }
 
     pub(crate) fn happens(&mut self, happening: &Happening) {
         match happening {
-            Happening::Machine {
-                which,
-                outdated,
-                accident,
-            } => self.reconcile(*which, *outdated, accident.as_ref()),
+            Happening::Machine { which, outdated, accident } => {
+                self.reconcile(*which, *outdated, accident.as_ref())
+            }
             Happening::Cluster { accident } => self.reconcile_cluster(accident.as_ref()),
             Happening::Time(seconds) => self.time(*seconds),
             Happening::Meddled(which, meddling) => meddle(&mut self.world, *which, meddling),
@@ -62,9 +55,7 @@ impl Run {
                 let value = if *paused { json!("") } else { json!(null) };
                 let change =
                     json!({ "metadata": { "annotations": { names::PAUSED_ANNOTATION: value } } });
-                self.world
-                    .kube
-                    .edit("MaasMachine", OBJECTS[*which], &change);
+                self.world.kube.edit("MaasMachine", OBJECTS[*which], &change);
             }
             Happening::Unhealthy(which) => self.health(*which, "False"),
             Happening::PolicySays(action) => self.world.policies.action = action.clone(),
@@ -77,12 +68,7 @@ impl Run {
     }
 
     fn health(&mut self, which: usize, status: &str) {
-        let machine = self
-            .world
-            .kube
-            .machines
-            .get_mut(OBJECTS[which])
-            .expect("a Machine");
+        let machine = self.world.kube.machines.get_mut(OBJECTS[which]).expect("a Machine");
         machine.status.conditions = vec![capmaas_api::Condition {
             kind: "HealthCheckSucceeded".into(),
             status: status.into(),
@@ -107,10 +93,7 @@ impl Run {
         };
         let mut snapshot = fresh.clone();
         if let Some(earlier) = self.earlier[which].replace(fresh).filter(|_| outdated) {
-            snapshot = machine::Snapshot {
-                now: snapshot.now,
-                ..earlier
-            };
+            snapshot = machine::Snapshot { now: snapshot.now, ..earlier };
         }
         let paused = is_paused(&snapshot.object);
         let done = self.tell(Some(which), snapshot.clone(), machine::next, accident);
@@ -120,11 +103,7 @@ impl Run {
             assert!(waits, "nobody looks again: {done:?}");
             self.write("MaasMachine", name, &done, accident);
         }
-        self.objects[which] = self
-            .world
-            .kube
-            .maas_machine(name)
-            .or(self.objects[which].take());
+        self.objects[which] = self.world.kube.maas_machine(name).or(self.objects[which].take());
     }
 
     fn reconcile_cluster(&mut self, accident: Option<&(When, Accident)>) {
@@ -164,9 +143,7 @@ impl Run {
                     if let (CarriedOut::Later, Step::Do(effect @ Effect::Allocate { .. })) =
                         (carried_out, step)
                     {
-                        memory
-                            .late
-                            .push((OBJECTS[which.unwrap_or(0)].to_owned(), effect.clone()));
+                        memory.late.push((OBJECTS[which.unwrap_or(0)].to_owned(), effect.clone()));
                     }
                     Turn::Fails(*category, *carried_out == CarriedOut::AtOnce)
                 }
@@ -193,10 +170,7 @@ impl Run {
     pub(crate) fn calms_down(&mut self) {
         self.time(200);
         self.world.policies = Default::default();
-        self.world
-            .maas
-            .hosts
-            .insert("zzz999".into(), Host::free("zzz999"));
+        self.world.maas.hosts.insert("zzz999".into(), Host::free("zzz999"));
         for which in 0..OBJECTS.len() {
             self.happens(&Happening::Paused(which, false));
             self.health(which, "True");
@@ -234,10 +208,7 @@ impl Run {
                 .map(|(id, _)| id.as_str())
                 .collect();
             let Some(object) = &now else {
-                assert!(
-                    held.is_empty(),
-                    "{name} is gone, and MAAS still holds {held:?}"
-                );
+                assert!(held.is_empty(), "{name} is gone, and MAAS still holds {held:?}");
                 continue;
             };
             assert!(
@@ -247,11 +218,7 @@ impl Run {
             assert!(held.len() <= 1, "{name} holds {held:?}");
             let status = object.status.clone().unwrap_or_default();
             let lost = status.failure_reason.is_some();
-            let named = object
-                .spec
-                .provider_id
-                .as_deref()
-                .and_then(|p| p.rsplit('/').next());
+            let named = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').next());
             if lost {
                 continue;
             }
@@ -292,13 +259,7 @@ fn is_paused(object: &MaasMachine) -> bool {
 fn waits_for_a_watch(seen: &machine::Snapshot, world: &World, name: &str) -> bool {
     let gone = world.kube.maas_machine(name).is_none();
     let freed = seen.object.metadata.deletion_timestamp.is_some()
-        && !seen
-            .object
-            .metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .any(|f| f == names::MACHINE_FINALIZER);
+        && !seen.object.metadata.finalizers.iter().flatten().any(|f| f == names::MACHINE_FINALIZER);
     gone || freed
 }
 
@@ -306,11 +267,7 @@ fn waits_for_a_watch(seen: &machine::Snapshot, world: &World, name: &str) -> boo
 fn meddle(world: &mut World, which: usize, meddling: &Meddling) {
     let object = world.kube.maas_machine(OBJECTS[which]);
     let id = object.and_then(|o| o.spec.provider_id);
-    let Some(id) = id
-        .as_deref()
-        .and_then(|p| p.rsplit('/').next())
-        .map(str::to_owned)
-    else {
+    let Some(id) = id.as_deref().and_then(|p| p.rsplit('/').next()).map(str::to_owned) else {
         return;
     };
     if !world.maas.hosts.contains_key(&id) {
@@ -339,14 +296,9 @@ fn meddle(world: &mut World, which: usize, meddling: &Meddling) {
             if matches!(meddling, Meddling::TakenByAnotherObject) {
                 host.agent_name = "another-mark".into();
                 host.shown.owner = Some(US.into());
-                let stamp = [
-                    (annotation::MARK, "another-mark"),
-                    (annotation::MACHINE, "green-0"),
-                ];
-                host.shown.annotations = stamp
-                    .iter()
-                    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                    .collect();
+                let stamp = [(annotation::MARK, "another-mark"), (annotation::MACHINE, "green-0")];
+                host.shown.annotations =
+                    stamp.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             }
         }
         Meddling::Deleted => {
@@ -363,10 +315,7 @@ fn calm(host: &mut Host) {
     host.shown.locked = false;
     host.destiny = Destiny::Deploys;
     let lasting = host.shown.status.releasable() && host.shown.status != Status::Reserved
-        || matches!(
-            host.shown.status,
-            Status::Ready | Status::New | Status::Releasing
-        );
+        || matches!(host.shown.status, Status::Ready | Status::New | Status::Releasing);
     if host.shown.status == Status::DiskErasing {
         host.shown.status = Status::Releasing;
     } else if !lasting {

@@ -113,7 +113,7 @@ fn another_version_of_the_interface_is_refused_with_both_versions() -> Result<()
 #[test]
 fn a_component_without_the_exports_is_refused() -> Result<()> {
     let said = refused_component(&wasm("(component)")?)?;
-    ensure!(said.contains("does not export what a allocation policy exports"), "{said}");
+    ensure!(said.contains("does not export what a policy of kind allocation exports"), "{said}");
     Ok(())
 }
 
