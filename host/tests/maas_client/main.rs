@@ -1,0 +1,8 @@
+//! The MAAS client against a simulated region: what it reads, what it sends, and what it makes of refusals.
+
+mod common;
+mod effects;
+mod failures;
+mod reads;
+mod records;
+mod refusals;
