@@ -79,7 +79,7 @@ fn deserialize(engine: &Engine, compiled: &[u8]) -> Result<Component> {
     // SAFETY: `compiled` is the output of `compile_stdin` in a child process that we started from
     // our own executable; nobody else can have written it.
     let component = unsafe { Component::deserialize(&engine.wasm, compiled) };
-    component.map_err(anyhow::Error::from).context("the compiler and this engine disagree")
+    component.map_err(anyhow::Error::from).context("its compiled form does not fit this engine")
 }
 
 /// The child's side: a component on standard input, its compiled form on standard output.
