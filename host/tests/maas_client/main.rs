@@ -6,3 +6,4 @@ mod failures;
 mod reads;
 mod records;
 mod refusals;
+mod tls;

@@ -20,6 +20,10 @@ pub(crate) struct Guest {
     pub(crate) propose: String,
     /// Body of `check-config`; gets address and length of the text, gives the address of the answer.
     pub(crate) check_config: String,
+    /// Body of what is called when the host has read the answer.
+    pub(crate) post_return: String,
+    /// What happens first when the host asks for as many bytes as local 3 says.
+    pub(crate) realloc: String,
     /// Body of the core module's start function.
     pub(crate) start: String,
     /// More functions and globals of the core module.
@@ -44,6 +48,8 @@ impl Default for Guest {
                 "(i32.load offset=52 (local.get 0))",
             ),
             check_config: format!("(i32.const {})", at::SCRATCH),
+            post_return: "nop".into(),
+            realloc: "nop".into(),
             start: "nop".into(),
             more: String::new(),
             imports: String::new(),
@@ -105,6 +111,7 @@ const LIBC: &str = r#"
     (global $next (mut i32) (i32.const 32768))
     (func (export "realloc") (param i32 i32 i32 i32) (result i32)
       (local $at i32)
+      REALLOC
       (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
       (global.set $next (i32.add (local.get $at) (local.get 3)))
       (local.get $at)))
@@ -119,7 +126,7 @@ impl Guest {
 
     fn text(&self) -> String {
         let Self { imports, interface, answer, .. } = self;
-        let libc = LIBC.replace("PAGES", &self.pages.to_string());
+        let libc = LIBC.replace("PAGES", &self.pages.to_string()).replace("REALLOC", &self.realloc);
         let core = self.core();
         format!(
             r#"(component
@@ -137,7 +144,7 @@ impl Guest {
       (realloc (core func $libc "realloc"))))
   (func $propose (param "request" $request) (result {answer})
     (canon lift (core func $guest "propose") (memory (core memory $libc "memory"))
-      (realloc (core func $libc "realloc"))))
+      (realloc (core func $libc "realloc")) (post-return (core func $guest "post-return"))))
   (instance $metadata (export "description" (type $description)) (export "issue" (type $issue))
     (export "describe" (func $describe)) (export "check-config" (func $check-config)))
   (instance $naming (export "request" (type $request)) (export "name" (type $name))
@@ -149,7 +156,7 @@ impl Guest {
 
     /// The core module with the guest's own code.
     fn core(&self) -> String {
-        let Self { propose, check_config, start, more, name, .. } = self;
+        let Self { propose, check_config, post_return, start, more, name, .. } = self;
         let (text, no_utf8) = (at::TEXT, at::NO_UTF8);
         // The description: four pairs of address and length.
         let description = words(&[512, name.len(), 576, 5, 256, 16, 580, 0]);
@@ -167,6 +174,7 @@ impl Guest {
     (start $start)
     (func (export "describe") (result i32) (i32.const 64))
     (func (export "check-config") (param i32 i32) (result i32) {check_config})
+    (func (export "post-return") (param i32) {post_return})
     (func $propose (export "propose") (param i32) (result i32) {propose}))
   (core instance $guest (instantiate $code
     (with "libc" (instance $libc))

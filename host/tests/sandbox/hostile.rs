@@ -1,9 +1,10 @@
 //! A guest that misbehaves ends its own call, with a category that says how; everybody else goes on.
 
+use capmaas::policy::{Choices, Engine, Policies};
 use capmaas_core::policy::{Constraints, Name, Shortlisting};
 
 use super::guest::{Guest, at, named, proposing};
-use super::questions::{component, name, naming, refused, shortlist};
+use super::questions::{compiler, component, name, naming, refused, shortlist};
 
 /// Asks a guest that proposes like this; afterwards the engine still answers others.
 async fn ends_with(category: &str, guest: Guest) -> String {
@@ -22,6 +23,25 @@ async fn ends_with(category: &str, guest: Guest) -> String {
 async fn an_endless_loop_is_cut_off() {
     let message = ends_with("timeout", proposing("(loop $again (br $again)) unreachable")).await;
     assert!(message.contains("did not answer within"), "{message}");
+}
+
+#[tokio::test]
+async fn an_endless_loop_while_the_host_hands_over_the_question_is_cut_off() {
+    // Only for something as large as a question, so that it passes the gates.
+    let realloc = "(if (i32.gt_u (local.get 3) (i32.const 60)) (then (loop $again (br $again))))";
+    ends_with("timeout", Guest { realloc: realloc.into(), ..Guest::default() }).await;
+}
+
+#[tokio::test]
+async fn an_endless_loop_after_the_answer_is_cut_off() {
+    let post_return = "(loop $again (br $again))".into();
+    ends_with("timeout", Guest { post_return, ..Guest::default() }).await;
+}
+
+#[tokio::test]
+async fn a_question_handed_over_out_of_memory_is_a_bad_answer() {
+    let realloc = "(if (i32.gt_u (local.get 3) (i32.const 60)) (then (return (i32.const -8))))";
+    ends_with("bad-answer", Guest { realloc: realloc.into(), ..Guest::default() }).await;
 }
 
 #[tokio::test]
@@ -121,7 +141,9 @@ async fn a_refusal_comes_in_the_policys_own_words_without_control_characters() {
 #[tokio::test]
 async fn many_that_hang_at_once_hold_up_nobody_for_good() {
     let hanging = proposing("(loop $again (br $again)) unreachable").wasm();
-    let policies = naming(component(hanging)).await.unwrap();
+    // Places belong to an engine: one of its own, so that other tests find theirs.
+    let choices = Choices { dns_naming: component(hanging), ..Choices::default() };
+    let policies = Policies::load(Engine::new().unwrap(), choices, compiler()).await.unwrap();
     // More than there are places: the rest waits for one.
     let all = futures::future::join_all((0..40).map(|_| refused(&policies))).await;
     assert_eq!(all.len(), 40);
