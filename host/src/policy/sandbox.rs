@@ -81,8 +81,12 @@ impl ResourceLimiter for CallState {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        // Beyond its own maximum a guest gets nothing, and nothing is counted.
+        if maximum.is_some_and(|most| desired > most) {
+            return Ok(false);
+        }
         let total = self.memory.saturating_sub(current).saturating_add(desired);
         if total > self.limits.memory {
             self.over = Some("memory");
@@ -96,8 +100,11 @@ impl ResourceLimiter for CallState {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|most| desired > most) {
+            return Ok(false);
+        }
         let total = self.table_elements.saturating_sub(current).saturating_add(desired);
         if total > self.limits.table_elements {
             self.over = Some("memory");

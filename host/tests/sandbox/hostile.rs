@@ -52,12 +52,27 @@ async fn growing_memory_ends_at_the_limit() {
 }
 
 #[tokio::test]
-async fn growing_tables_end_at_the_limit() {
-    let bomb = "(loop $again (drop (table.grow $t (ref.null func) (i32.const 1000))) (br $again))
-                unreachable";
-    let guest = Guest { more: "(table $t 1 funcref)".into(), ..proposing(bomb) };
-    let message = ends_with("memory", guest).await;
-    assert!(message.contains("table"), "{message}");
+async fn memory_that_a_guest_asked_for_in_vain_is_not_held_against_it() {
+    // Two thousand pages would be too many, but beyond its own maximum it gets none of them.
+    let Guest { propose, .. } = Guest::default();
+    let asking = format!(
+        "(local $left i32) (local.set $left (i32.const 2000))
+         (loop $again (drop (memory.grow $small (i32.const 1)))
+           (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1))))) {propose}"
+    );
+    let guest = Guest { more: "(memory $small 1 2)".into(), ..proposing(asking) };
+    let policies = naming(component(guest.wasm())).await.unwrap();
+    assert_eq!(name(&policies).await.unwrap().label, "a1b2c3");
+}
+
+#[tokio::test]
+async fn the_tables_of_a_guest_are_counted_together() {
+    let grow =
+        |table: &str| format!("(drop (table.grow {table} (ref.null func) (i32.const 15000)))");
+    let more = "(table $one 1 funcref) (table $two 1 funcref)".into();
+    let each = format!("{} {} unreachable", grow("$one"), grow("$two"));
+    let message = ends_with("memory", Guest { more, ..proposing(each) }).await;
+    assert!(message.contains("20000 table elements"), "{message}");
 }
 
 #[tokio::test]
