@@ -169,6 +169,7 @@ async fn the_events_of_a_machine_are_its_newest_errors() {
     let Reply::Events(events) = region.read(Read::ErrorEvents(id)).await else {
         panic!("no events");
     };
+    assert_eq!(events.len(), 1, "errors alone: {events:?}");
     assert_eq!(events[0].kind, "Marking node failed");
     assert!(events[0].description.contains("the disk has no sectors"), "{events:?}");
 }
