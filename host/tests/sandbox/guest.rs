@@ -104,10 +104,11 @@ const TYPES: &str = r#"
   (export $issue "issue" (type $issue0))
 "#;
 
-/// Memory and allocation, apart from the guest: the host's functions need the memory first.
+/// Memory, a table and allocation, apart from the guest: the host's functions need the memory first.
 const LIBC: &str = r#"
   (core module $libc-code
     (memory (export "memory") PAGES)
+    (table (export "table") 1 funcref)
     (global $next (mut i32) (i32.const 32768))
     (func (export "realloc") (param i32 i32 i32 i32) (result i32)
       (local $at i32)

@@ -69,7 +69,7 @@ async fn memory_that_a_guest_asked_for_in_vain_is_not_held_against_it() {
 async fn the_tables_of_a_guest_are_counted_together() {
     let grow =
         |table: &str| format!("(drop (table.grow {table} (ref.null func) (i32.const 15000)))");
-    let more = "(table $one 1 funcref) (table $two 1 funcref)".into();
+    let more = r#"(table $one (import "libc" "table") 1 funcref) (table $two 1 funcref)"#.into();
     let each = format!("{} {} unreachable", grow("$one"), grow("$two"));
     let message = ends_with("memory", Guest { more, ..proposing(each) }).await;
     assert!(message.contains("20000 table elements"), "{message}");
