@@ -10,11 +10,7 @@ async fn a_lost_reply_leaves_its_work_behind() {
     let (maas, admin) = region().await;
     maas.add_fault(CallFault::on_op("allocate", FaultAction::DropReply).times(1));
     let form = [("agent_name", "mark-9")];
-    assert!(
-        send(admin.request("POST", "/machines/?op=allocate").form(&form))
-            .await
-            .is_err()
-    );
+    assert!(send(admin.request("POST", "/machines/?op=allocate").form(&form)).await.is_err());
     let found = admin.get("/machines/?agent_name=mark-9").await.json();
     assert_eq!(found[0]["status_name"], "Allocated");
     let call = &maas.calls()[0];
@@ -43,11 +39,7 @@ async fn calls_can_be_refused_cut_and_slowed() {
     assert_eq!(admin.get("/version/").await.status, 502);
     assert_eq!(admin.get("/version/").await.status, 200);
     maas.clear_faults();
-    maas.add_fault(CallFault::on(
-        "GET",
-        "/machines/",
-        FaultAction::Truncate { bytes: 100 },
-    ));
+    maas.add_fault(CallFault::on("GET", "/machines/", FaultAction::Truncate { bytes: 100 }));
     assert!(
         send(admin.request("GET", "/machines/")).await.is_err(),
         "the announced length is not reached"
@@ -75,11 +67,5 @@ async fn a_region_can_be_told_to_answer_something_else_after_the_work() {
     };
     maas.add_fault(CallFault::on_op("allocate", action).times(1));
     assert_eq!(admin.post("/machines/?op=allocate", &[]).await.status, 504);
-    assert_eq!(
-        maas.machines()
-            .iter()
-            .filter(|m| m.status_name == "Allocated")
-            .count(),
-        1
-    );
+    assert_eq!(maas.machines().iter().filter(|m| m.status_name == "Allocated").count(), 1);
 }

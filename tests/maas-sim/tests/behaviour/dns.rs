@@ -12,15 +12,10 @@ async fn a_record_of_a_released_machine_turns_null_and_then_points_at_the_next_t
     let form = [("fqdn", "api.maas"), ("ip_addresses", ip.as_str())];
     let record = admin.post("/dnsresources/", &form).await.json();
     assert_eq!(
-        (
-            &record["ip_addresses"][0]["alloc_type"],
-            &record["ip_addresses"][0]["ip"]
-        ),
+        (&record["ip_addresses"][0]["alloc_type"], &record["ip_addresses"][0]["ip"]),
         (&json!(0), &json!(ip))
     );
-    admin
-        .post(&format!("/machines/{id}/?op=release"), &[])
-        .await;
+    admin.post(&format!("/machines/{id}/?op=release"), &[]).await;
     maas.advance(Duration::from_secs(15));
     assert_eq!(maas.dns_records()[0].addresses, [None]);
     let list = admin.get("/dnsresources/?fqdn=api.maas").await.json();
@@ -35,21 +30,12 @@ async fn a_record_of_a_released_machine_turns_null_and_then_points_at_the_next_t
 async fn addresses_of_a_record_are_one_value_with_spaces() {
     let (maas, admin) = region().await;
     let create = |ips: &'static str| [("fqdn", "api.maas"), ("ip_addresses", ips)];
-    let comma = admin
-        .post("/dnsresources/", &create("10.20.0.5,10.20.0.6"))
-        .await;
+    let comma = admin.post("/dnsresources/", &create("10.20.0.5,10.20.0.6")).await;
     assert_eq!(
         (comma.status, comma.text.as_str()),
-        (
-            500,
-            "failed to detect a valid IP address from '10.20.0.5,10.20.0.6'"
-        )
+        (500, "failed to detect a valid IP address from '10.20.0.5,10.20.0.6'")
     );
-    let form = [
-        ("fqdn", "api.maas"),
-        ("ip_addresses", "10.20.0.5"),
-        ("ip_addresses", "10.20.0.6"),
-    ];
+    let form = [("fqdn", "api.maas"), ("ip_addresses", "10.20.0.5"), ("ip_addresses", "10.20.0.6")];
     let id = admin.post("/dnsresources/", &form).await.json()["id"].to_string();
     assert_eq!(
         maas.dns_records()[0].addresses,
@@ -57,15 +43,10 @@ async fn addresses_of_a_record_are_one_value_with_spaces() {
         "the last value counts"
     );
     let double = admin.post("/dnsresources/", &create("10.20.0.7")).await;
-    assert_eq!(
-        double.json(),
-        json!({"__all__": ["Labels must be unique within their zone."]})
-    );
+    assert_eq!(double.json(), json!({"__all__": ["Labels must be unique within their zone."]}));
 
     let path = format!("/dnsresources/{id}/");
-    admin
-        .put(&path, &[("ip_addresses", "10.20.0.7 10.20.0.8")])
-        .await;
+    admin.put(&path, &[("ip_addresses", "10.20.0.7 10.20.0.8")]).await;
     admin.put(&path, &[("address_ttl", "30")]).await;
     assert_eq!(
         maas.dns_records()[0].addresses,
@@ -78,24 +59,9 @@ async fn addresses_of_a_record_are_one_value_with_spaces() {
         ["10.20.0.6", "10.20.0.7"],
         "what a PUT dropped stays reserved"
     );
-    assert_eq!(
-        admin
-            .post("/ipaddresses/?op=release", &[("ip", "10.20.0.6")])
-            .await
-            .status,
-        204
-    );
+    assert_eq!(admin.post("/ipaddresses/?op=release", &[("ip", "10.20.0.6")]).await.status, 204);
     assert_eq!(maas.reserved_addresses(), ["10.20.0.7"]);
-    assert_eq!(
-        admin.get("/dnsresources/?fqdn=api.nowhere").await.status,
-        404
-    );
-    assert_eq!(
-        admin.get("/dnsresources/?fqdn=bad_name.maas").await.status,
-        500
-    );
-    assert_eq!(
-        admin.get("/dnsresources/?fqdn=api.maas").await.json(),
-        json!([])
-    );
+    assert_eq!(admin.get("/dnsresources/?fqdn=api.nowhere").await.status, 404);
+    assert_eq!(admin.get("/dnsresources/?fqdn=bad_name.maas").await.status, 500);
+    assert_eq!(admin.get("/dnsresources/?fqdn=api.maas").await.json(), json!([]));
 }

@@ -6,10 +6,7 @@ use maas_sim::Inventory;
 fn an_inventory_error_names_the_field() {
     let error = |yaml: &str| format!("{:#}", Inventory::from_yaml(yaml).expect_err("an error"));
     let zone = error("machines:\n  - {hostname: a, cores: 1, memory: 1, zone: nowhere}\n");
-    assert!(
-        zone.contains("machines[0]") && zone.contains("zone"),
-        "{zone}"
-    );
+    assert!(zone.contains("machines[0]") && zone.contains("zone"), "{zone}");
     let typo = error("machines:\n  - {hostname: a, cores: 1, memory: 1, colour: red}\n");
     assert!(typo.contains("colour"), "{typo}");
     let kind = error("machines:\n  - {hostname: a, cores: many, memory: 1}\n");

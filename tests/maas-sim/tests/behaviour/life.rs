@@ -9,29 +9,17 @@ use std::time::Duration;
 #[tokio::test]
 async fn a_deployment_takes_its_time_and_shows_its_address_late() {
     let (maas, admin) = region().await;
-    let id = allocate(
-        &admin,
-        &[("zone", "az1"), ("tags", "nvme"), ("agent_name", "mark-1")],
-    )
-    .await;
+    let id = allocate(&admin, &[("zone", "az1"), ("tags", "nvme"), ("agent_name", "mark-1")]).await;
     let before = maas.machine(&id).expect("the machine");
     assert_eq!(
         (before.status_name.as_str(), before.owner.as_deref()),
         ("Allocated", Some("admin"))
     );
-    assert_eq!(
-        before.hostname, "az1-medium-1",
-        "the cheapest one that fits"
-    );
+    assert_eq!(before.hostname, "az1-medium-1", "the cheapest one that fits");
 
     let user_data = "I2Nsb3VkLWNvbmZpZwo=";
-    let form = [
-        ("user_data", user_data),
-        ("distro_series", "custom/u-2404-k8s"),
-    ];
-    let answer = admin
-        .post(&format!("/machines/{id}/?op=deploy"), &form)
-        .await;
+    let form = [("user_data", user_data), ("distro_series", "custom/u-2404-k8s")];
+    let answer = admin.post(&format!("/machines/{id}/?op=deploy"), &form).await;
     assert_eq!(
         answer.json()["ip_addresses"],
         json!(before.ip_addresses),
@@ -39,32 +27,18 @@ async fn a_deployment_takes_its_time_and_shows_its_address_late() {
     );
     assert_eq!(answer.str("power_state"), "off");
     let read = admin.machine(&id).await;
-    assert_ne!(
-        read["ip_addresses"],
-        json!(before.ip_addresses),
-        "the next read has it"
-    );
+    assert_ne!(read["ip_addresses"], json!(before.ip_addresses), "the next read has it");
 
     maas.advance(Duration::from_secs(30));
     let read = admin.machine(&id).await;
-    assert_eq!(
-        (&read["status_name"], &read["power_state"]),
-        (&json!("Deploying"), &json!("on"))
-    );
+    assert_eq!((&read["status_name"], &read["power_state"]), (&json!("Deploying"), &json!("on")));
     maas.advance(Duration::from_secs(269));
     assert_eq!(admin.machine(&id).await["status_name"], "Deploying");
     maas.advance(Duration::from_secs(1));
     let read = admin.machine(&id).await;
-    assert_eq!(
-        (&read["status_name"], &read["osystem"]),
-        (&json!("Deployed"), &json!("custom"))
-    );
+    assert_eq!((&read["status_name"], &read["osystem"]), (&json!("Deployed"), &json!("custom")));
     assert_eq!(read["distro_series"], "u-2404-k8s");
-    assert_eq!(
-        maas.machine(&id).expect("it").user_data.as_deref(),
-        Some(user_data),
-        "verbatim"
-    );
+    assert_eq!(maas.machine(&id).expect("it").user_data.as_deref(), Some(user_data), "verbatim");
 }
 
 #[tokio::test]
@@ -74,24 +48,14 @@ async fn a_release_takes_the_mark_first_and_the_annotations_last() {
     let before = maas.machine(&id).expect("the machine");
     deploy(&maas, &admin, &id).await;
     let form = [("cluster", "c1")];
-    admin
-        .post(
-            &format!("/machines/{id}/?op=set_workload_annotations"),
-            &form,
-        )
-        .await;
-    let answer = admin
-        .post(&format!("/machines/{id}/?op=release"), &[])
-        .await;
+    admin.post(&format!("/machines/{id}/?op=set_workload_annotations"), &form).await;
+    let answer = admin.post(&format!("/machines/{id}/?op=release"), &[]).await;
     assert_eq!(
         (answer.str("status_name"), answer.str("osystem")),
         ("Releasing".into(), String::new())
     );
     let releasing = maas.machine(&id).expect("it");
-    assert_eq!(
-        releasing.agent_name, "",
-        "the mark goes when the release begins"
-    );
+    assert_eq!(releasing.agent_name, "", "the mark goes when the release begins");
     assert_eq!(
         releasing.workload_annotations["cluster"], "c1",
         "the annotations only when it ends"
@@ -99,16 +63,9 @@ async fn a_release_takes_the_mark_first_and_the_annotations_last() {
     assert_eq!(releasing.owner.as_deref(), Some("admin"));
     maas.advance(Duration::from_secs(15));
     let read = admin.machine(&id).await;
-    assert_eq!(
-        (&read["status_name"], &read["owner"]),
-        (&json!("Ready"), &Value::Null)
-    );
+    assert_eq!((&read["status_name"], &read["owner"]), (&json!("Ready"), &Value::Null));
     assert_eq!(read["workload_annotations"], json!({}));
-    assert_eq!(
-        read["ip_addresses"],
-        json!(before.ip_addresses),
-        "the old lease is back"
-    );
+    assert_eq!(read["ip_addresses"], json!(before.ip_addresses), "the old lease is back");
 }
 
 #[tokio::test]
@@ -127,14 +84,8 @@ async fn two_callers_never_get_the_same_machine() {
     let other = Caller::new(&maas.url(), &maas.other_admin_api_key());
     let mut calls = vec![];
     for i in 0..14 {
-        let caller = if i % 2 == 0 {
-            admin.clone()
-        } else {
-            other.clone()
-        };
-        calls.push(tokio::spawn(async move {
-            caller.post("/machines/?op=allocate", &[]).await
-        }));
+        let caller = if i % 2 == 0 { admin.clone() } else { other.clone() };
+        calls.push(tokio::spawn(async move { caller.post("/machines/?op=allocate", &[]).await }));
     }
     let (mut ids, mut refused) = (std::collections::BTreeSet::new(), 0);
     for call in calls {
@@ -142,10 +93,7 @@ async fn two_callers_never_get_the_same_machine() {
         match answer.status {
             200 => assert!(ids.insert(answer.str("system_id")), "given twice"),
             status => {
-                assert_eq!(
-                    (status, answer.text.as_str()),
-                    (409, "No machine available.")
-                );
+                assert_eq!((status, answer.text.as_str()), (409, "No machine available."));
                 refused += 1;
             }
         }
@@ -158,19 +106,10 @@ async fn abort_gives_the_machine_back_to_its_owner() {
     let (maas, admin) = region().await;
     let id = allocate(&admin, &[]).await;
     admin.post(&format!("/machines/{id}/?op=deploy"), &[]).await;
-    assert_eq!(
-        admin
-            .post(&format!("/machines/{id}/?op=abort"), &[])
-            .await
-            .status,
-        200
-    );
+    assert_eq!(admin.post(&format!("/machines/{id}/?op=abort"), &[]).await.status, 200);
     maas.advance(Duration::from_secs(600));
     let machine = maas.machine(&id).expect("it");
-    assert_eq!(
-        (machine.status_name.as_str(), machine.power_state.as_str()),
-        ("Allocated", "off")
-    );
+    assert_eq!((machine.status_name.as_str(), machine.power_state.as_str()), ("Allocated", "off"));
     assert_eq!(machine.owner.as_deref(), Some("admin"));
     let again = admin.post(&format!("/machines/{id}/?op=abort"), &[]).await;
     assert_eq!(
@@ -181,13 +120,8 @@ async fn abort_gives_the_machine_back_to_its_owner() {
 
 #[tokio::test]
 async fn a_fast_clock_runs_by_itself() {
-    let options = Options {
-        clock: ClockMode::Speed(3000.0),
-        ..Options::default()
-    };
-    let maas = Simulator::start(Inventory::default(), options)
-        .await
-        .expect("a region");
+    let options = Options { clock: ClockMode::Speed(3000.0), ..Options::default() };
+    let maas = Simulator::start(Inventory::default(), options).await.expect("a region");
     let admin = Caller::new(&maas.url(), &maas.api_key());
     let id = allocate(&admin, &[]).await;
     admin.post(&format!("/machines/{id}/?op=deploy"), &[]).await;
@@ -199,12 +133,9 @@ async fn a_fast_clock_runs_by_itself() {
 async fn no_address_left_takes_the_deployment_back() {
     let yaml = "subnets: [{name: tiny, cidr: 192.0.2.0/24, auto: 192.0.2.10-192.0.2.10}]\n\
                 machines:\n  - {hostname: a, cores: 1, memory: 1024}\n  - {hostname: b, cores: 1, memory: 1024}\n";
-    let maas = Simulator::start(
-        Inventory::from_yaml(yaml).expect("yaml"),
-        Options::default(),
-    )
-    .await
-    .expect("a region");
+    let maas = Simulator::start(Inventory::from_yaml(yaml).expect("yaml"), Options::default())
+        .await
+        .expect("a region");
     let admin = Caller::new(&maas.url(), &maas.api_key());
     let (a, b) = (allocate(&admin, &[]).await, allocate(&admin, &[]).await);
     deploy(&maas, &admin, &a).await;

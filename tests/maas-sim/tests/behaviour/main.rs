@@ -18,9 +18,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 pub(crate) async fn region() -> (Simulator, Caller) {
-    let maas = Simulator::start(Inventory::default(), Options::default())
-        .await
-        .expect("a region");
+    let maas = Simulator::start(Inventory::default(), Options::default()).await.expect("a region");
     let admin = Caller::new(&maas.url(), &maas.api_key());
     (maas, admin)
 }
@@ -28,9 +26,7 @@ pub(crate) async fn region() -> (Simulator, Caller) {
 pub(crate) async fn small_region(machine: &str) -> (Simulator, Caller, String) {
     let yaml = format!("machines:\n  - {{hostname: one, cores: 4, memory: 8192, {machine}}}\n");
     let inventory = Inventory::from_yaml(&yaml).expect("an inventory");
-    let maas = Simulator::start(inventory, Options::default())
-        .await
-        .expect("a region");
+    let maas = Simulator::start(inventory, Options::default()).await.expect("a region");
     let admin = Caller::new(&maas.url(), &maas.api_key());
     let id = maas.machines()[0].system_id.clone();
     (maas, admin, id)
@@ -44,10 +40,7 @@ pub(crate) async fn allocate(caller: &Caller, form: &[(&str, &str)]) -> String {
 
 pub(crate) async fn deploy(maas: &Simulator, caller: &Caller, id: &str) -> String {
     let answer = caller
-        .post(
-            &format!("/machines/{id}/?op=deploy"),
-            &[("user_data", "I2Nsb3VkLWNvbmZpZwo=")],
-        )
+        .post(&format!("/machines/{id}/?op=deploy"), &[("user_data", "I2Nsb3VkLWNvbmZpZwo=")])
         .await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     maas.advance(Duration::from_secs(300));

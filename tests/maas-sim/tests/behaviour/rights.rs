@@ -9,27 +9,12 @@ async fn a_plain_user_may_little() {
     let (maas, admin) = region().await;
     let user = Caller::new(&maas.url(), &maas.user_api_key());
     let id = allocate(&user, &[]).await;
-    let put = user
-        .put(&format!("/machines/{id}/"), &[("swap_size", "0")])
-        .await;
-    assert_eq!(
-        (put.status, put.text.as_str()),
-        (403, ""),
-        "even for its own machine"
-    );
-    assert_eq!(
-        admin
-            .put(&format!("/machines/{id}/"), &[("swap_size", "0")])
-            .await
-            .status,
-        200
-    );
+    let put = user.put(&format!("/machines/{id}/"), &[("swap_size", "0")]).await;
+    assert_eq!((put.status, put.text.as_str()), (403, ""), "even for its own machine");
+    assert_eq!(admin.put(&format!("/machines/{id}/"), &[("swap_size", "0")]).await.status, 200);
     assert_eq!(maas.machine(&id).expect("it").swap_size, Some(0));
     let dns = user.post("/dnsresources/", &[("fqdn", "x.maas")]).await;
-    assert_eq!(
-        (dns.status, dns.text.as_str()),
-        (403, "This method is reserved for admin users.")
-    );
+    assert_eq!((dns.status, dns.text.as_str()), (403, "This method is reserved for admin users."));
     let taken = maas.machine_named("az1-taken-1").expect("it").system_id;
     assert_eq!(user.get(&format!("/machines/{taken}/")).await.status, 403);
     assert!(!names(&user.get("/machines/").await.json()).contains(&"az1-taken-1".to_owned()));
@@ -52,18 +37,9 @@ async fn a_locked_machine_is_forbidden_without_a_word() {
         assert_eq!((answer.status, answer.text.as_str()), (403, ""), "{op}");
     }
     assert_eq!(admin.machine(&id).await["locked"], true);
+    assert_eq!(admin.post(&format!("/machines/{id}/?op=unlock"), &[]).await.status, 200);
     assert_eq!(
-        admin
-            .post(&format!("/machines/{id}/?op=unlock"), &[])
-            .await
-            .status,
-        200
-    );
-    assert_eq!(
-        admin
-            .post(&format!("/machines/{id}/?op=unlock"), &[])
-            .await
-            .text,
+        admin.post(&format!("/machines/{id}/?op=unlock"), &[]).await.text,
         "Machine is not locked"
     );
 }
@@ -82,17 +58,11 @@ async fn only_the_owner_annotates_and_marks_broken() {
     let broken = format!("/machines/{id}/?op=mark_broken");
     assert_eq!(other.post(&broken, &[]).await.status, 403);
     assert_eq!(
-        admin
-            .post(&broken, &[("comment", "smoke")])
-            .await
-            .str("error_description"),
+        admin.post(&broken, &[("comment", "smoke")]).await.str("error_description"),
         "smoke"
     );
     assert_eq!(
-        admin
-            .post(&format!("/machines/{id}/?op=mark_fixed"), &[])
-            .await
-            .str("status_name"),
+        admin.post(&format!("/machines/{id}/?op=mark_fixed"), &[]).await.str("status_name"),
         "Ready"
     );
 }
@@ -105,13 +75,7 @@ async fn keys_can_be_replaced_and_nonces_not_used_twice() {
     let once = || admin.client.get(&url).header("Authorization", &header);
     assert_eq!(send(once()).await.expect("a reply").status, 200);
     let again = send(once()).await.expect("a reply");
-    assert!(
-        again
-            .text
-            .starts_with("Authorization Error: 'Nonce already used: "),
-        "{}",
-        again.text
-    );
+    assert!(again.text.starts_with("Authorization Error: 'Nonce already used: "), "{}", again.text);
     let key = maas.replace_key("admin").expect("a key");
     let refused = admin.get("/users/?op=whoami").await;
     assert_eq!(
@@ -119,10 +83,7 @@ async fn keys_can_be_replaced_and_nonces_not_used_twice() {
         (401, "Authorization Error: Invalid API key.")
     );
     assert_eq!(
-        Caller::new(&maas.url(), &key)
-            .get("/users/?op=whoami")
-            .await
-            .str("username"),
+        Caller::new(&maas.url(), &key).get("/users/?op=whoami").await.str("username"),
         "admin"
     );
 }

@@ -9,13 +9,7 @@ use sha1::Sha1;
 fn escape(text: &str) -> String {
     let keep = |b: &u8| b.is_ascii_alphanumeric() || b"-._~".contains(b);
     text.bytes()
-        .map(|b| {
-            if keep(&b) {
-                char::from(b).to_string()
-            } else {
-                format!("%{b:02X}")
-            }
-        })
+        .map(|b| if keep(&b) { char::from(b).to_string() } else { format!("%{b:02X}") })
         .collect()
 }
 
@@ -42,19 +36,13 @@ async fn signed(caller: &Caller, secret: &str, form: &[(&str, &str)]) -> Answer 
     let mut mac = Hmac::<Sha1>::new_from_slice(format!("&{secret}").as_bytes()).expect("a key");
     mac.update(base.as_bytes());
     let signature = base64::engine::general_purpose::STANDARD.encode(mac.finalize().into_bytes());
-    let mut header: Vec<String> = oauth
-        .iter()
-        .map(|(k, v)| format!("{k}=\"{}\"", escape(v)))
-        .collect();
+    let mut header: Vec<String> =
+        oauth.iter().map(|(k, v)| format!("{k}=\"{}\"", escape(v))).collect();
     header.push(format!("oauth_signature=\"{}\"", escape(&signature)));
     let request = caller.client.post(format!("{url}?op=allocate"));
-    send(
-        request
-            .header("Authorization", format!("OAuth {}", header.join(", ")))
-            .form(form),
-    )
-    .await
-    .expect("a reply")
+    send(request.header("Authorization", format!("OAuth {}", header.join(", "))).form(form))
+        .await
+        .expect("a reply")
 }
 
 #[tokio::test]

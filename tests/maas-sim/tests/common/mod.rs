@@ -14,26 +14,17 @@ pub(crate) fn client() -> Client {
         // Another test of this process may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
-    let builder = Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none());
+    let builder = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     builder.build().expect("an HTTP client")
 }
 
 pub(crate) fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970")
-        .as_secs()
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
 pub(crate) fn nonce() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    format!(
-        "n{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("n{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The header that MAAS's own client sends.
@@ -76,11 +67,7 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<Answer, reqwest::Err
         .and_then(|v| v.to_str().ok())
         .unwrap_or("")
         .to_owned();
-    Ok(Answer {
-        status,
-        content_type,
-        text: response.text().await?,
-    })
+    Ok(Answer { status, content_type, text: response.text().await? })
 }
 
 /// A MAAS user with a client.
@@ -93,18 +80,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(url: &str, key: &str) -> Self {
-        Self {
-            client: client(),
-            url: url.into(),
-            key: key.into(),
-        }
+        Self { client: client(), url: url.into(), key: key.into() }
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        let request = self
-            .client
-            .request(method, format!("{}/api/2.0{path}", self.url));
+        let request = self.client.request(method, format!("{}/api/2.0{path}", self.url));
         request.header("Authorization", plaintext(&self.key))
     }
 
@@ -113,15 +94,11 @@ impl Caller {
     }
 
     pub(crate) async fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
-        send(self.request("POST", path).form(form))
-            .await
-            .expect("a reply")
+        send(self.request("POST", path).form(form)).await.expect("a reply")
     }
 
     pub(crate) async fn put(&self, path: &str, form: &[(&str, &str)]) -> Answer {
-        send(self.request("PUT", path).form(form))
-            .await
-            .expect("a reply")
+        send(self.request("PUT", path).form(form)).await.expect("a reply")
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {

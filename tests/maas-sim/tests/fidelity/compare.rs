@@ -8,16 +8,10 @@ pub(crate) fn differences(pair: &Pair, answer: &Answer, shapes: &Shapes) -> Vec<
     let mut out = vec![];
     if answer.status != pair.status {
         let start: String = answer.text.chars().take(200).collect();
-        return vec![format!(
-            "status {} instead of {}: {start}",
-            answer.status, pair.status
-        )];
+        return vec![format!("status {} instead of {}: {start}", answer.status, pair.status)];
     }
     if answer.content_type != pair.ctype {
-        out.push(format!(
-            "content type `{}` instead of `{}`",
-            answer.content_type, pair.ctype
-        ));
+        out.push(format!("content type `{}` instead of `{}`", answer.content_type, pair.ctype));
     }
     if let Some(text) = &pair.text
         && !text_matches(text, &answer.text)
@@ -45,12 +39,8 @@ pub(crate) fn differences(pair: &Pair, answer: &Answer, shapes: &Shapes) -> Vec<
         compare_values(values, &body, &mut out);
     }
     if let Some(hostnames) = &pair.hostnames {
-        let given: Vec<&str> = body
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|m| m["hostname"].as_str())
-            .collect();
+        let given: Vec<&str> =
+            body.as_array().into_iter().flatten().filter_map(|m| m["hostname"].as_str()).collect();
         if *hostnames != given {
             out.push(format!("machines {given:?} instead of {hostnames:?}"));
         }
@@ -91,11 +81,7 @@ fn compare_shape(at: &str, shape: &Value, given: &Value, shapes: &Shapes, out: &
                 return;
             };
             if wanted[0].as_u64() != u64::try_from(list.len()).ok() {
-                out.push(format!(
-                    "{at} has {} elements instead of {}",
-                    list.len(),
-                    wanted[0]
-                ));
+                out.push(format!("{at} has {} elements instead of {}", list.len(), wanted[0]));
             }
             for (i, (element, given)) in wanted[1..].iter().zip(list).enumerate() {
                 compare_shape(&format!("{at}[{i}]"), element, given, shapes, out);
@@ -141,10 +127,7 @@ fn compare_values(values: &Value, given: &Value, out: &mut Vec<String>) {
         if key == "constraints_by_type" {
             // Ids of disks and cards are the laboratory's; the labels are what is asked for.
             let labels = |kind: &Value| {
-                Value::from(
-                    kind.as_object()
-                        .map(|m| m.keys().cloned().collect::<Vec<_>>()),
-                )
+                Value::from(kind.as_object().map(|m| m.keys().cloned().collect::<Vec<_>>()))
             };
             found = found
                 .as_object()

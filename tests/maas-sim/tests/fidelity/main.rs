@@ -27,10 +27,7 @@ async fn the_simulator_answers_as_maas_did() {
     for exception in &listed {
         for pair in &exception.pairs {
             assert!(!exception.reason.is_empty(), "{pair} has no reason");
-            assert!(
-                excused.insert(pair, &exception.reason).is_none(),
-                "{pair} is listed twice"
-            );
+            assert!(excused.insert(pair, &exception.reason).is_none(), "{pair} is listed twice");
         }
     }
     let client = common::client();
@@ -40,10 +37,9 @@ async fn the_simulator_answers_as_maas_did() {
             total += 1;
             match (differences.is_empty(), excused.remove(pair.id.as_str())) {
                 (true, None) => agreed += 1,
-                (true, Some(_)) => wrong.push(format!(
-                    "{} ({}) is an exception, but agrees",
-                    pair.id, pair.name
-                )),
+                (true, Some(_)) => {
+                    wrong.push(format!("{} ({}) is an exception, but agrees", pair.id, pair.name))
+                }
                 (false, Some(_)) => {}
                 (false, None) => {
                     wrong.push(format!(
@@ -57,16 +53,9 @@ async fn the_simulator_answers_as_maas_did() {
         }
     }
     wrong.extend(
-        excused
-            .keys()
-            .map(|pair| format!("{pair} is an exception, but there is no such pair")),
+        excused.keys().map(|pair| format!("{pair} is an exception, but there is no such pair")),
     );
     let exceptions: usize = listed.iter().map(|e| e.pairs.len()).sum();
     println!("agreement: {agreed} of {total} pairs, {exceptions} listed exceptions");
-    assert!(
-        wrong.is_empty(),
-        "{} pairs are wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} pairs are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -96,22 +96,13 @@ pub(crate) async fn run<'a>(
 ) -> Vec<(&'a Pair, Vec<String>)> {
     let inventory =
         Inventory::from_yaml(include_str!("../fixtures/inventory.yaml")).expect("the inventory");
-    let maas = Simulator::start(inventory, Options::default())
-        .await
-        .expect("a simulator");
+    let maas = Simulator::start(inventory, Options::default()).await.expect("a simulator");
     let root = maas.url().trim_end_matches("/MAAS").to_owned();
-    let mut replay = Replay {
-        maas,
-        client: client.clone(),
-        root,
-        captured: BTreeMap::new(),
-    };
+    let mut replay = Replay { maas, client: client.clone(), root, captured: BTreeMap::new() };
     let mut out = vec![];
     for step in group {
         match step {
-            Step::Act {
-                act: (hostname, act),
-            } => {
+            Step::Act { act: (hostname, act) } => {
                 let id = replay
                     .maas
                     .machine_named(hostname)
@@ -122,11 +113,7 @@ pub(crate) async fn run<'a>(
             Step::Clock { advance } => replay.maas.advance(Duration::from_secs(*advance)),
             Step::Setup { setup } => {
                 let answer = send(replay.setup(setup)).await.expect("a reply");
-                assert_eq!(
-                    answer.status, 200,
-                    "preparing {}: {}",
-                    setup.url, answer.text
-                );
+                assert_eq!(answer.status, 200, "preparing {}: {}", setup.url, answer.text);
             }
             Step::Pair(pair) => {
                 let differences = match send(replay.request(pair)).await {
@@ -152,11 +139,8 @@ impl Replay {
         out = out.replace("{nonce}", &nonce());
         while let Some((before, rest)) = out.clone().split_once("{now") {
             let (offset, after) = rest.split_once('}').expect("a closed place-holder");
-            let offset: i64 = if offset.is_empty() {
-                0
-            } else {
-                offset.parse().expect("an offset")
-            };
+            let offset: i64 =
+                if offset.is_empty() { 0 } else { offset.parse().expect("an offset") };
             let stamp = i64::try_from(now()).expect("a date") + offset;
             out = format!("{before}{stamp}{after}");
         }
@@ -164,24 +148,16 @@ impl Replay {
     }
 
     fn setup(&self, setup: &Setup) -> RequestBuilder {
-        let key = self
-            .maas
-            .api_key_of(&setup.user)
-            .expect("a user of the inventory");
+        let key = self.maas.api_key_of(&setup.user).expect("a user of the inventory");
         let method = Method::from_bytes(setup.method.as_bytes()).expect("a method");
-        let request = self
-            .client
-            .request(method, format!("{}{}", self.root, setup.url));
-        request
-            .header("Authorization", plaintext(&key))
-            .form(&setup.form)
+        let request = self.client.request(method, format!("{}{}", self.root, setup.url));
+        request.header("Authorization", plaintext(&key)).form(&setup.form)
     }
 
     fn request(&self, pair: &Pair) -> RequestBuilder {
         let method = Method::from_bytes(pair.method.as_bytes()).expect("a method");
-        let mut request = self
-            .client
-            .request(method, format!("{}{}", self.root, self.fill(&pair.url)));
+        let mut request =
+            self.client.request(method, format!("{}{}", self.root, self.fill(&pair.url)));
         if let Some(user) = &pair.user {
             let key = self.maas.api_key_of(user).expect("a user of the inventory");
             request = request.header("Authorization", plaintext(&key));
@@ -202,10 +178,8 @@ impl Replay {
         let Some(form) = &pair.form else {
             return request;
         };
-        let form: Vec<(String, String)> = form
-            .iter()
-            .map(|(k, v)| (k.clone(), self.fill_form(v)))
-            .collect();
+        let form: Vec<(String, String)> =
+            form.iter().map(|(k, v)| (k.clone(), self.fill_form(v))).collect();
         if pair.content_type.as_deref() != Some("multipart") {
             return request.form(&form);
         }
@@ -216,9 +190,7 @@ impl Replay {
             );
         }
         body += "--BOUNDARY--\r\n";
-        request
-            .header("Content-Type", "multipart/form-data; boundary=BOUNDARY")
-            .body(body)
+        request.header("Content-Type", "multipart/form-data; boundary=BOUNDARY").body(body)
     }
 
     fn fill_form(&self, value: &Text) -> String {
