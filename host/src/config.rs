@@ -137,6 +137,8 @@ impl RunFlags {
             ("--drift-interval", self.drift_interval),
             ("--power-recheck", self.power_recheck),
             ("--deploy-timeout", self.deploy_timeout),
+            ("--in-flight", self.in_flight),
+            ("--power-confirm", self.power_confirm),
         ];
         for (flag, value) in intervals {
             if value == 0 {

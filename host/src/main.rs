@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use capmaas::config::{Cli, Command, RunFlags};
-use capmaas::kube::{ClusterApi, Events, Loader, Workloads, connect};
+use capmaas::kube::{Clients, ClusterApi, Events, Loader, Workloads, connect};
 use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
 use capmaas::reconcile::World;
 use capmaas::{maas, serve, watch};
@@ -37,9 +37,25 @@ async fn run(flags: RunFlags) -> Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("cannot set up TLS"))?;
+    let (stop, mut stopped) = signal::channel(false);
+    tokio::spawn(async move {
+        interrupted().await;
+        tracing::info!("stopping");
+        let _ = stop.send(true);
+    });
     let (ready, readiness) = signal::channel(false);
     serve::health(flags.health_address()?, readiness).await?;
+    let shared = tokio::select! {
+        shared = prepare(&flags) => shared?,
+        _ = stopped.wait_for(|stop| *stop) => return Ok(()),
+    };
+    ready.send_replace(true);
+    tracing::info!("capmaas is watching");
+    watch::run(shared, stopped).await
+}
 
+/// Policies loaded, clients set up, Cluster API found.
+async fn prepare(flags: &RunFlags) -> Result<watch::Shared> {
     let settings = flags.settings()?;
     let maas = Arc::new(maas::Client::new(flags.maas()?)?);
     let policies =
@@ -47,43 +63,32 @@ async fn run(flags: RunFlags) -> Result<()> {
     for loaded in policies.loaded() {
         tracing::info!(policy = %loaded.id(), "policy loaded");
     }
-    let client = connect().await?;
-    let cluster_api = wait_for_cluster_api(&client).await?;
-    let shared = watch::Shared {
+    let Clients { calls, watches } = connect().await?;
+    let cluster_api = wait_for_cluster_api(&calls).await;
+    Ok(watch::Shared {
         world: Arc::new(World {
             maas,
-            kube: client.clone(),
-            workloads: Arc::new(Workloads::new(client.clone())),
+            kube: calls.clone(),
+            workloads: Arc::new(Workloads::new(calls.clone())),
             policies: Arc::new(policies),
         }),
-        loader: Loader { client: client.clone(), cluster_api, settings },
-        events: Events::new(client),
+        loader: Loader { client: calls.clone(), cluster_api, settings },
+        events: Events::new(calls),
+        watches,
         namespace: flags.watched_namespace(),
         watch_filter: flags.watch_filter(),
         machine_concurrency: flags.machine_concurrency,
-    };
-    let (stop, stopped) = signal::channel(false);
-    tokio::spawn(async move {
-        interrupted().await;
-        tracing::info!("stopping");
-        let _ = stop.send(true);
-    });
-    ready.send_replace(true);
-    tracing::info!("capmaas is watching");
-    watch::run(shared, stopped).await
+    })
 }
 
 /// Cluster API may be installed after us.
-async fn wait_for_cluster_api(client: &kube::Client) -> Result<ClusterApi> {
+async fn wait_for_cluster_api(client: &kube::Client) -> ClusterApi {
     loop {
         match ClusterApi::discover(client).await {
-            Ok(found) => return Ok(found),
+            Ok(found) => return found,
             Err(error) => tracing::warn!(error = format!("{error:#}"), "waiting for Cluster API"),
         }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(5)) => {}
-            () = interrupted() => anyhow::bail!("stopped before Cluster API was there"),
-        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
     }
 }
 

@@ -47,9 +47,6 @@ impl World {
                 Step::Ask(question) => self.policies.ask(*question).await,
                 Step::Do(effect) => self.perform(&effect, &user_data).await,
             };
-            if let Reply::Failed(error) = &reply {
-                tracing::debug!(category = ?error.category, message = error.message, "call failed");
-            }
             replies.push(reply);
         }
         tracing::error!("a reconcile did not end within {MOST_STEPS} steps");
@@ -87,7 +84,17 @@ impl World {
 
     async fn perform(&self, effect: &Effect, user_data: &UserData) -> Reply {
         match effect {
-            Effect::Patch { object, patch } => patch_object(&self.kube, object, patch).await,
+            Effect::Patch { object, patch } => {
+                let reply = patch_object(&self.kube, object, patch).await;
+                if let Reply::Failed(error) = &reply
+                    && error.category != Category::Conflict
+                {
+                    let CallError { category, message, .. } = error;
+                    let (kind, name) = (&object.kind, &object.name);
+                    tracing::warn!(?category, message, kind, name, "an object cannot be written");
+                }
+                reply
+            }
             Effect::SetNodeProviderId { namespace, cluster, node, provider_id } => {
                 self.workloads.set_provider_id(namespace, cluster, node, provider_id).await
             }

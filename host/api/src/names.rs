@@ -28,6 +28,8 @@ pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 
 /// The random mark under which a `MaasMachine` allocates; minted once, never changed.
 pub const MARK_ANNOTATION: &str = "capmaas.io/mark";
+/// System id of a host that the Go provider had allocated and that is being taken over.
+pub const INHERITED_ANNOTATION: &str = "capmaas.io/inherited";
 /// Unix seconds of an allocate call whose outcome is not known yet.
 pub const ALLOCATING_SINCE_ANNOTATION: &str = "capmaas.io/allocating-since";
 /// JSON list of hosts that failed for this `MaasMachine`.

@@ -43,6 +43,8 @@ pub struct Claim {
     pub user: String,
     /// The mark of this `MaasMachine`, if one was minted.
     pub mark: Option<String>,
+    /// The machine that was taken over from the Go provider, while it is not stamped yet.
+    pub inherited: Option<String>,
     /// Name of the `Cluster`.
     pub cluster: String,
     /// Namespace of the `MaasMachine`.
@@ -73,6 +75,12 @@ pub enum Ownership {
     Ours(OwnedMachine),
     /// Ours, but it does not carry our annotations (yet).
     Unstamped(OwnedMachine),
+    /// It belongs to our user and carries nobody's annotations: ours only if MAAS finds it under
+    /// our mark.
+    Unproven(String),
+    /// It carries our annotations and belongs to another user: the key was changed, or an operator
+    /// took it over for a while. Neither touched nor given up.
+    Disputed(String),
     /// Nobody's: released, by us or behind our back.
     Nobody,
     /// Somebody else's; the text says why.
@@ -81,32 +89,49 @@ pub enum Ownership {
 
 /// Judges a plain reading of the machine that `spec.providerID` names.
 ///
-/// A machine without any annotation of ours counts as inherited from the Go provider when it is
-/// past Allocated; an Allocated one needs the mark, see [`by_mark`].
+/// A machine past Allocated without any annotation counts as inherited from the Go provider if the
+/// object has no mark of its own yet, or was marked for this very machine. Later a missing
+/// annotation means that it was released and taken again: MAAS wipes them then.
 pub fn judge(machine: &Machine, claim: &Claim) -> Ownership {
     let owned = || OwnedMachine { system_id: machine.system_id.clone() };
     let Some(owner) = machine.owner.as_deref().filter(|o| !o.is_empty()) else {
         return Ownership::Nobody;
     };
+    let stamp = |key: &str| machine.annotations.get(key).map(String::as_str);
+    let Some(mark) = stamp(annotation::MARK) else {
+        return unmarked(machine, claim, owner);
+    };
+    if Some(mark) != claim.mark.as_deref() || !same_object(machine, claim) {
+        let holder = stamp(annotation::MACHINE).unwrap_or("another object");
+        let namespace = stamp(annotation::NAMESPACE).unwrap_or("?");
+        return Ownership::Foreign(format!("it belongs to MaasMachine {namespace}/{holder}"));
+    }
+    if owner == claim.user {
+        return Ownership::Ours(owned());
+    }
+    let user = &claim.user;
+    Ownership::Disputed(format!(
+        "it carries this object's annotations and belongs to MAAS user {owner:?}, and we are {user:?}"
+    ))
+}
+
+fn unmarked(machine: &Machine, claim: &Claim, owner: &str) -> Ownership {
     if owner != claim.user {
         return Ownership::Foreign(format!("it is allocated to MAAS user {owner:?}"));
     }
-    let stamp = |key: &str| machine.annotations.get(key).map(String::as_str);
-    let Some(mark) = stamp(annotation::MARK) else {
-        let unstamped = stamp(annotation::MACHINE).is_none();
-        let past_allocated = !matches!(machine.status, Status::Allocated | Status::Reserved);
-        return if unstamped && past_allocated {
-            Ownership::Unstamped(owned())
-        } else {
-            Ownership::Foreign("it does not carry this object's annotations".into())
-        };
-    };
-    if Some(mark) == claim.mark.as_deref() {
-        return Ownership::Ours(owned());
+    let unstamped = !machine.annotations.contains_key(annotation::MACHINE);
+    let past_allocated = !matches!(machine.status, Status::Allocated | Status::Reserved);
+    let inherited = claim.mark.is_none() || claim.inherited.as_ref() == Some(&machine.system_id);
+    if unstamped && past_allocated && inherited {
+        return Ownership::Unstamped(OwnedMachine { system_id: machine.system_id.clone() });
     }
-    let holder = stamp(annotation::MACHINE).unwrap_or("another object");
-    let namespace = stamp(annotation::NAMESPACE).unwrap_or("?");
-    Ownership::Foreign(format!("it belongs to MaasMachine {namespace}/{holder}"))
+    Ownership::Unproven("it does not carry this object's annotations".into())
+}
+
+/// A mark may have been copied along with an object; the names beside it were not.
+fn same_object(machine: &Machine, claim: &Claim) -> bool {
+    let agrees = |key: &str, ours: &str| machine.annotations.get(key).is_none_or(|v| v == ours);
+    agrees(annotation::NAMESPACE, &claim.namespace) && agrees(annotation::MACHINE, &claim.machine)
 }
 
 /// Proof for a machine that MAAS found under our mark (`agent_name`), which it does not show.
@@ -116,7 +141,8 @@ pub fn by_mark(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
         && !matches!(machine.status, Status::Ready | Status::New);
     let other_mark =
         machine.annotations.get(annotation::MARK).is_some_and(|m| Some(m) != claim.mark.as_ref());
-    (held && !other_mark).then(|| OwnedMachine { system_id: machine.system_id.clone() })
+    (held && !other_mark && same_object(machine, claim))
+        .then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }
 
 /// Proof by the reply to our own allocate: MAAS has just given us this machine.

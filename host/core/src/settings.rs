@@ -15,7 +15,9 @@ pub struct Settings {
     pub drift: u64,
     /// When a host that was powered on is looked at again.
     pub power_recheck: u64,
-    /// How long an allocate whose reply never came may still be running inside MAAS.
+    /// How long an allocate whose reply never came may still be running inside MAAS, counted from
+    /// the beginning of the reconcile that sent it: our own time-out (180 s), and as long again for a
+    /// MAAS that goes on after we have hung up.
     pub in_flight: u64,
     /// How far apart two readings of "off" must be to take an address out of the record.
     pub power_confirm: u64,
@@ -31,7 +33,7 @@ impl Default for Settings {
             poll: 15,
             drift: 240,
             power_recheck: 60,
-            in_flight: 120,
+            in_flight: 360,
             power_confirm: 30,
             max_delay: 3600,
         }

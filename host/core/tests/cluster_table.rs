@@ -142,9 +142,34 @@ fn a_machine_taken_by_somebody_else_is_out() {
     let case =
         cases().into_iter().find(|c| c.status == Status::Deployed && c.present && !c.deleting);
     let mut world = case.unwrap().world(true);
-    world.maas.host("aaa111").shown.owner = Some("somebody".into());
+    let taken = world.maas.host("aaa111");
+    taken.shown.owner = Some("somebody".into());
+    // It was released in between, which wipes them.
+    taken.shown.annotations.clear();
     world.reconcile_cluster();
     assert_eq!(addresses(&world), [OTHER]);
+}
+
+#[test]
+fn a_changed_key_takes_no_address_out() {
+    let case =
+        cases().into_iter().find(|c| c.status == Status::Deployed && c.present && !c.deleting);
+    let mut world = case.unwrap().world(true);
+    world.maas.host("aaa111").shown.owner = Some("the-user-of-the-old-key".into());
+    world.reconcile_cluster();
+    assert_eq!(addresses(&world), [OURS, OTHER]);
+}
+
+#[test]
+fn a_listing_without_control_planes_takes_no_address_out() {
+    let mut world = named_cluster();
+    control_plane(&mut world, NAME, "aaa111", OURS);
+    world.reconcile_cluster();
+    assert_eq!(addresses(&world), [OURS]);
+    let unlabelled = json!({ "metadata": { "labels": { names::CONTROL_PLANE_LABEL: null } } });
+    world.kube.edit("MaasMachine", NAME, &unlabelled);
+    world.reconcile_cluster();
+    assert_eq!(addresses(&world), [OURS]);
 }
 
 #[test]

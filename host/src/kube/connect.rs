@@ -3,17 +3,33 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use kube::{Client, Config};
 
-/// A client of the management cluster: `KUBECONFIG`, `~/.kube/config`, else the pod's account.
+/// Clients of the management cluster.
+#[derive(Clone)]
+pub struct Clients {
+    /// For calls: an answer that takes longer than half a minute is not waited for.
+    pub calls: Client,
+    /// For watches, which answer when something happens.
+    pub watches: Client,
+}
+
+/// Connects to the management cluster: `KUBECONFIG`, `~/.kube/config`, else the pod's account.
 ///
 /// # Errors
 /// When none of them is usable.
-pub async fn connect() -> Result<Client> {
-    let mut config = Config::infer().await.context(
+pub async fn connect() -> Result<Clients> {
+    let config = Config::infer().await.context(
         "no way to reach Kubernetes: set KUBECONFIG, or run in a cluster with a service account",
     )?;
-    config.connect_timeout = Some(Duration::from_secs(10));
     // Watches end by themselves within 290 s (the server's default in kube's watcher).
-    config.read_timeout = Some(Duration::from_secs(295));
+    Ok(Clients {
+        calls: client(config.clone(), Duration::from_secs(30))?,
+        watches: client(config, Duration::from_secs(295))?,
+    })
+}
+
+fn client(mut config: Config, patience: Duration) -> Result<Client> {
+    config.connect_timeout = Some(Duration::from_secs(10));
+    config.read_timeout = Some(patience);
     config.write_timeout = Some(Duration::from_secs(30));
     Client::try_from(config).context("cannot set up the Kubernetes client")
 }

@@ -13,6 +13,11 @@ use kube::{Api, Client, Resource};
 /// The same words, one after another, about the same object are not repeated within this time.
 const QUIET: Duration = Duration::from_secs(600);
 
+/// Kubernetes refuses a longer note, bytes.
+const LONGEST_NOTE: usize = 1000;
+/// Room for the time behind it in a name of 253 characters.
+const LONGEST_NAME: usize = 220;
+
 /// The uid of an object, and a reason.
 type Subject = (String, String);
 
@@ -38,28 +43,36 @@ impl Events {
     pub async fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, events: &[Event]) {
         let reference = object.object_ref(&());
         for event in events {
-            if !self.new_words(&reference, event) {
+            let uid = reference.uid.clone().unwrap_or_default();
+            let subject = (uid, event.reason.clone());
+            if self.just_said(&subject, &event.note) {
                 continue;
             }
             let namespace = reference.namespace.as_deref().unwrap_or("default");
             let api: Api<KubeEvent> = Api::namespaced(self.client.clone(), namespace);
             let body = self.event(&reference, event);
-            if let Err(error) = api.create(&PostParams::default(), &body).await {
-                tracing::warn!(%error, reason = event.reason, "cannot publish an event");
+            match api.create(&PostParams::default(), &body).await {
+                Ok(_) => self.remember(subject, event.note.clone()),
+                Err(error) => {
+                    tracing::warn!(%error, reason = event.reason, "cannot publish an event");
+                }
             }
         }
     }
 
-    fn new_words(&self, reference: &ObjectReference, event: &Event) -> bool {
-        let uid = reference.uid.clone().unwrap_or_default();
+    fn just_said(&self, subject: &Subject, note: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
         said.retain(|_, (_, at)| at.elapsed() < QUIET);
-        let last = said.insert((uid, event.reason.clone()), (event.note.clone(), Instant::now()));
-        last.is_none_or(|(note, _)| note != event.note)
+        said.get(subject).is_some_and(|(last, _)| last == note)
+    }
+
+    fn remember(&self, subject: Subject, note: String) {
+        let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
+        said.insert(subject, (note, Instant::now()));
     }
 
     fn event(&self, reference: &ObjectReference, event: &Event) -> KubeEvent {
-        let name = reference.name.as_deref().unwrap_or("object");
+        let name = cut(reference.name.as_deref().unwrap_or("object"), LONGEST_NAME);
         let now = Timestamp::now();
         KubeEvent {
             metadata: ObjectMeta {
@@ -76,7 +89,7 @@ impl Events {
                 .into(),
             ),
             reason: Some(event.reason.clone()),
-            note: Some(event.note.clone()),
+            note: Some(cut(&event.note, LONGEST_NOTE).to_owned()),
             action: Some(event.action.clone()),
             regarding: Some(reference.clone()),
             event_time: Some(MicroTime(now)),
@@ -85,4 +98,13 @@ impl Events {
             ..KubeEvent::default()
         }
     }
+}
+
+/// The longest beginning of `text` of at most so many bytes.
+fn cut(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

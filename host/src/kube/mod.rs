@@ -13,7 +13,7 @@ mod workload;
 mod writes;
 
 pub use cluster_api::ClusterApi;
-pub use connect::connect;
+pub use connect::{Clients, connect};
 pub use errors::call_error;
 pub use events::Events;
 pub use load::Loader;

@@ -186,7 +186,7 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireResource {
-        id: i64,
+        id: Option<i64>,
         #[serde(deserialize_with = "or_default")]
         fqdn: String,
         address_ttl: Option<u32>,
@@ -194,8 +194,11 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
         ip_addresses: Vec<WireAddress>,
     }
     let resource: WireResource = wire(value, "DNS resource")?;
-    let id = u64::try_from(resource.id)
-        .map_err(|_| failure(Category::Malformed, "MAAS shows a DNS resource without an id"))?;
+    // The entries that MAAS makes up for machines have the id -1.
+    let id = resource
+        .id
+        .and_then(|id| u64::try_from(id).ok())
+        .ok_or_else(|| failure(Category::Malformed, "MAAS shows a DNS resource without an id"))?;
     let addresses = resource
         .ip_addresses
         .into_iter()

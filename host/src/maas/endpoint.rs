@@ -18,11 +18,11 @@ impl Endpoint {
         let example = "for example http://maas.example.com:5240/MAAS";
         let mut url = Url::parse(text)
             .with_context(|| format!("MAAS_ENDPOINT {text:?} is not a URL ({example})"))?;
-        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            bail!("MAAS_ENDPOINT {text:?} is not an http or https URL ({example})");
-        }
         if !url.username().is_empty() || url.password().is_some() {
             bail!("MAAS_ENDPOINT holds a user name: the key belongs into MAAS_API_KEY");
+        }
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            bail!("MAAS_ENDPOINT {text:?} is not an http or https URL ({example})");
         }
         if url.query().is_some() || url.fragment().is_some() {
             bail!("MAAS_ENDPOINT {text:?} has a query or a fragment ({example})");

@@ -12,7 +12,7 @@ use kube::{Resource, ResourceExt};
 use tokio::sync::watch::Receiver;
 
 use super::machines::gone_is_fine;
-use super::{Interrupted, Shared, action, after_error, stopped, trigger};
+use super::{Interrupted, Shared, action, after_error, heard, stopped, trigger};
 use crate::kube::write_status;
 
 pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
         })
         .graceful_shutdown_on(stopped(stop))
         .run(reconcile, |_, error, _| after_error(error), Arc::new(shared))
-        .for_each(|_| std::future::ready(()))
+        .for_each(heard)
         .await;
     Ok(())
 }

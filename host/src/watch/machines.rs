@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt};
 use tokio::sync::watch::Receiver;
 
 use super::nodes::Book;
-use super::{Interrupted, Shared, action, after_error, stopped, trigger};
+use super::{Interrupted, Shared, action, after_error, heard, stopped, trigger};
 use crate::kube::write_status;
 
 struct Machines {
@@ -77,7 +77,7 @@ pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Re
             |_, error, _| after_error(error),
             Arc::new(Machines { shared, nodes, turns: Turns::default() }),
         )
-        .for_each(|_| std::future::ready(()))
+        .for_each(heard)
         .await;
     Ok(())
 }
@@ -110,28 +110,27 @@ async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action
     let namespace = object.namespace().unwrap_or_default();
     let name = object.name_any();
     let loader = &of.shared.loader;
-    let node = of.nodes.get(&namespace, &name);
-    let Some(mut snapshot) = loader.machine(&namespace, &name, node.clone()).await? else {
-        of.nodes.forget(&namespace, &name);
+    let node = of.nodes.get(&object);
+    let Some(snapshot) = loader.machine(&namespace, &name, node).await? else {
+        of.nodes.forget(&object);
         return Ok(Action::await_change());
     };
     let cluster = snapshot.cluster.as_ref().map(|c| c.name.clone()).unwrap_or_default();
     let turn = machine::takes_turn(&snapshot).then(|| of.turns.of(&namespace, &cluster));
     let _turn = match &turn {
-        Some(turn) => {
-            let guard = turn.lock().await;
-            // What was seen before the wait may be old.
-            match loader.machine(&namespace, &name, node).await? {
-                Some(fresh) => snapshot = fresh,
-                None => return Ok(Action::await_change()),
-            }
-            Some(guard)
-        }
+        // Waiting here would hold a place that other clusters need.
+        Some(turn) => match turn.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(_) => return Ok(Action::requeue(std::time::Duration::from_secs(1))),
+        },
         None => None,
     };
     let Some(done) = of.shared.world.run(|replies| machine::next(&snapshot, replies)).await else {
         return Ok(action(Some(snapshot.settings.drift)));
     };
+    if snapshot.object.metadata.deletion_timestamp.is_some() && done.status.is_none() {
+        of.nodes.forget(&snapshot.object);
+    }
     of.shared.events.publish(&snapshot.object, &done.events).await;
     if let Some(status) = &done.status {
         let before = snapshot.object.status.as_ref();

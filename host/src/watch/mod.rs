@@ -8,10 +8,11 @@ mod trigger;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use kube::runtime::controller::Action;
 use kube::runtime::{PredicateConfig, WatchStreamExt, watcher};
 use tokio::sync::watch::Receiver;
+use tokio::task::JoinSet;
 
 use crate::kube::{Events, Loader};
 use crate::reconcile::World;
@@ -25,6 +26,8 @@ pub struct Shared {
     pub loader: Loader,
     /// Publishes events.
     pub events: Events,
+    /// For watches.
+    pub watches: kube::Client,
     /// Namespace to watch; `None` is all of them.
     pub namespace: Option<String>,
     /// Only objects that carry this value of the watch-filter label.
@@ -39,11 +42,30 @@ pub struct Shared {
 /// When a controller ends by itself.
 pub async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
     let nodes = nodes::Book::new();
-    let clusters = tokio::spawn(clusters::run(shared.clone(), stop.clone()));
-    let machines = tokio::spawn(machines::run(shared.clone(), nodes.clone(), stop.clone()));
-    let lookout = tokio::spawn(nodes::run(shared, nodes, stop));
-    let (a, b, c) = tokio::try_join!(clusters, machines, lookout)?;
-    a.and(b).and(c)
+    let mut controllers = JoinSet::new();
+    controllers.spawn(clusters::run(shared.clone(), stop.clone()));
+    controllers.spawn(machines::run(shared.clone(), nodes.clone(), stop.clone()));
+    controllers.spawn(nodes::run(shared, nodes, stop.clone()));
+    while let Some(ended) = controllers.join_next().await {
+        ended.context("a controller broke down")??;
+        if !*stop.borrow() {
+            bail!("a controller has ended although nobody stopped it");
+        }
+    }
+    Ok(())
+}
+
+/// What a controller says of its own machinery. Without a word here, missing rights or definitions
+/// would look like nothing to do.
+async fn heard<T, E: std::fmt::Display>(outcome: Result<T, E>) {
+    if let Err(error) = outcome {
+        let text: String = error.to_string().chars().take(500).collect();
+        // An object that has gone before its turn came is no trouble.
+        if text.contains("not found in local store") {
+            return;
+        }
+        tracing::warn!(error = text, "a watch or a reconcile did not go as it should");
+    }
 }
 
 impl Shared {
@@ -51,7 +73,7 @@ impl Shared {
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        let client = self.loader.client.clone();
+        let client = self.watches.clone();
         match &self.namespace {
             Some(namespace) => kube::Api::namespaced(client, namespace),
             None => kube::Api::all(client),
@@ -59,7 +81,7 @@ impl Shared {
     }
 
     fn dynamic(&self, resource: &kube::api::ApiResource) -> kube::Api<kube::api::DynamicObject> {
-        let client = self.loader.client.clone();
+        let client = self.watches.clone();
         match &self.namespace {
             Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
             None => kube::Api::all_with(client, resource),

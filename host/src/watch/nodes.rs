@@ -14,7 +14,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::broadcast;
 use tokio::sync::watch::Receiver;
 
-use super::{Interrupted, Shared, action, after_error, stopped};
+use super::{Interrupted, Shared, action, after_error, heard, stopped};
 
 /// A dead workload cluster takes ten seconds a look; these many are looked at at once.
 const LOOKS: u16 = 16;
@@ -23,8 +23,11 @@ const LOOKS: u16 = 16;
 #[derive(Clone)]
 pub(super) struct Book(Arc<Inner>);
 
+/// The uid of the object, and what was seen.
+type Seen = (Option<String>, NodeObservation);
+
 struct Inner {
-    seen: Mutex<HashMap<(String, String), NodeObservation>>,
+    seen: Mutex<HashMap<(String, String), Seen>>,
     news: broadcast::Sender<ObjectRef<MaasMachine>>,
 }
 
@@ -34,14 +37,15 @@ impl Book {
         Self(Arc::new(Inner { seen: Mutex::default(), news }))
     }
 
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<NodeObservation> {
+    /// What was seen of this very object; another one by its name starts anew.
+    pub(super) fn get(&self, object: &MaasMachine) -> Option<NodeObservation> {
         let seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
-        seen.get(&(namespace.to_owned(), name.to_owned())).cloned()
+        let (uid, observation) = seen.get(&key(object))?;
+        (*uid == object.uid()).then(|| observation.clone())
     }
 
-    pub(super) fn forget(&self, namespace: &str, name: &str) {
-        let mut seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
-        seen.remove(&(namespace.to_owned(), name.to_owned()));
+    pub(super) fn forget(&self, object: &MaasMachine) {
+        self.0.seen.lock().unwrap_or_else(|e| e.into_inner()).remove(&key(object));
     }
 
     /// Machines whose Node is not what it was.
@@ -60,13 +64,17 @@ impl Book {
     }
 
     fn note(&self, object: &MaasMachine, observation: NodeObservation) {
-        let key = (object.namespace().unwrap_or_default(), object.name_any());
         let mut seen = self.0.seen.lock().unwrap_or_else(|e| e.into_inner());
-        if seen.get(&key) != Some(&observation) {
-            seen.insert(key, observation);
+        let now = (object.uid(), observation);
+        if seen.get(&key(object)) != Some(&now) {
+            seen.insert(key(object), now);
             let _ = self.0.news.send(ObjectRef::from_obj(object));
         }
     }
+}
+
+fn key(object: &MaasMachine) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 pub(super) async fn run(shared: Shared, book: Book, stop: Receiver<bool>) -> Result<()> {
@@ -74,7 +82,7 @@ pub(super) async fn run(shared: Shared, book: Book, stop: Receiver<bool>) -> Res
         .with_config(Config::default().concurrency(LOOKS))
         .graceful_shutdown_on(stopped(stop))
         .run(look, |_, error, _| after_error(error), Arc::new((shared, book)))
-        .for_each(|_| std::future::ready(()))
+        .for_each(heard)
         .await;
     Ok(())
 }
@@ -84,6 +92,12 @@ async fn look(object: Arc<MaasMachine>, of: Arc<(Shared, Book)>) -> Result<Actio
     let Some(snapshot) = node_snapshot(&object, &shared.loader.settings) else {
         return Ok(Action::await_change());
     };
+    let loader = &shared.loader;
+    let (namespace, cluster) = (snapshot.namespace.as_str(), snapshot.cluster.as_str());
+    let cluster = loader.cluster_api.get_cluster(&loader.client, namespace, cluster).await?;
+    if cluster.is_none_or(|c| c.paused() || c.deleting) {
+        return Ok(action(Some(snapshot.drift)));
+    }
     let done = shared.world.run(|replies| node::next(&snapshot, replies)).await;
     let Some(done) = done else { return Ok(action(Some(snapshot.drift))) };
     if let Some(observation) = done.status {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use capmaas_api::names;
 
 use super::endpoint::Endpoint;
+use super::record::ours;
 use super::{ClusterFlow, End, Run};
 use crate::call_error::Category;
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
@@ -20,7 +21,7 @@ impl Run<'_> {
             let poll = self.seen.settings.poll.clamp(1, 10);
             return Err(self.done(Some(poll)));
         }
-        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
+        let id = self.record_id();
         match (endpoint, id) {
             (Some(Endpoint::Generated(name)), id) => self.delete_record(&name, id)?,
             (Some(Endpoint::Given(name)), _) => self.empty_record(&name)?,
@@ -29,17 +30,25 @@ impl Run<'_> {
         self.release_object()
     }
 
+    fn record_id(&self) -> Option<u64> {
+        self.annotations.get(names::DNS_RESOURCE_ANNOTATION)?.parse().ok()
+    }
+
     /// While machines go, their addresses leave the record one by one: they wait for it.
     fn keep_leaving(&mut self, endpoint: Option<Endpoint>) -> ClusterFlow<()> {
-        let name = match endpoint {
-            Some(Endpoint::Generated(name) | Endpoint::Given(name)) => name,
+        let (name, generated) = match endpoint {
+            Some(Endpoint::Generated(name)) => (name, true),
+            Some(Endpoint::Given(name)) => (name, false),
             _ => return Ok(()),
         };
         let user = match self.read(Read::WhoAmI)? {
             Ok(Reply::User(user)) => user,
             other => return Err(self.maas_trouble(&super::unexpected(other))),
         };
-        if let Some(record) = self.remaining_record(&name)? {
+        let id = self.record_id();
+        if let Some(record) = self.remaining_record(&name)?
+            && (!generated || ours(&record, id))
+        {
             self.remaining(&user, record)?;
         }
         Ok(())
@@ -51,14 +60,12 @@ impl Run<'_> {
             // A crash may have come between the record and the addresses reserved for it.
             return self.free_dropped(&[]);
         };
-        // Without an id the crash came between making and writing it; empty means ours.
-        let ours = id.map_or(record.addresses.is_empty(), |id| id == record.id);
-        if !ours {
+        self.free_dropped(&record.ips())?;
+        if !ours(&record, id) {
             let note = format!("DNS record {name} was left in MAAS: it is not the one we made");
             self.event(EventKind::Warning, "DNSRecordLeft", "DeleteDNS", note);
             return Ok(());
         }
-        self.free_dropped(&record.ips())?;
         let record = self.write_record(record, Default::default())?;
         match self.perform(Effect::DeleteDns { id: record.id })? {
             Ok(_) => Ok(()),

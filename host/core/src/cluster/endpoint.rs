@@ -208,8 +208,13 @@ impl Run<'_> {
                 // It may exist now: the next look by name tells.
                 Err(self.finished(None, Some(2)))
             }
-            Err(error) if error.category == Category::BadRequest => {
+            // Somebody was faster with the name: the next look by name finds it.
+            Err(error) if error.message.contains("must be unique") => {
                 Err(self.finished(None, Some(1)))
+            }
+            Err(error) if error.category == Category::BadRequest => {
+                let message = format!("MAAS does not accept DNS name {name}: {}", error.message);
+                Err(self.no_name(&message))
             }
             other => Err(self.maas_trouble(&unexpected(other))),
         }

@@ -1,7 +1,7 @@
 //! Which addresses the record holds.
 //!
-//! In: control planes that are Deployed and on, as their own reconcile has seen too. Out: being deleted, no longer Deployed, or off in
-//! two readings. One reading of "off", or "unknown", changes nothing; and power alone never empties
+//! In: control planes that are Deployed and on, as their own reconcile has seen too. Out: being
+//! deleted, no longer Deployed, or off in two readings. One reading of "off", or "unknown", changes nothing; and power alone never empties
 //! the record.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +63,8 @@ impl Run<'_> {
         // No id, or the record is gone (MAAS deletes one whose last address row disappears).
         let record = match self.record_by_name(name)? {
             None => self.create_record(name)?,
-            // Ours if it is as empty as we made it; the crash came before its id was written.
-            Some(found) if found.addresses.is_empty() || id.is_some() => found,
+            // As empty as we made it: the crash came before its id was written.
+            Some(found) if ours(&found, None) => found,
             Some(_) => {
                 let message = format!(
                     "DNS record {name} exists in MAAS and holds addresses that are not ours: \
@@ -138,6 +138,12 @@ impl Run<'_> {
                 Membership::Off => off.extend(held(machine)),
             }
         }
+        // A listing without any control plane says that the machines are not there (yet, as in a
+        // restore), not that they are going: those that go are listed until they are out.
+        let deleting = self.seen.object.metadata.deletion_timestamp.is_some();
+        if members.is_empty() && !deleting {
+            return Ok(present);
+        }
         Ok(if wanted.is_empty() { off } else { wanted })
     }
 
@@ -172,12 +178,16 @@ impl Run<'_> {
         let claim = Claim {
             user: user.name.clone(),
             mark: annotations.and_then(|a| a.get(names::MARK_ANNOTATION)).cloned(),
+            inherited: annotations.and_then(|a| a.get(names::INHERITED_ANNOTATION)).cloned(),
             cluster: self.cluster_name().to_owned(),
             namespace: self.namespace().to_owned(),
             machine: object.metadata.name.clone().unwrap_or_default(),
         };
-        if matches!(judge(machine, &claim), Ownership::Foreign(_) | Ownership::Nobody) {
-            return Membership::Out;
+        match judge(machine, &claim) {
+            Ownership::Foreign(_) | Ownership::Nobody => return Membership::Out,
+            // A changed key or cleared annotations must not take a live API server's name away.
+            Ownership::Unproven(_) | Ownership::Disputed(_) => return Membership::Unchanged,
+            Ownership::Ours(_) | Ownership::Unstamped(_) => {}
         }
         match machine.power {
             Power::On if reported(object) => Membership::In,
@@ -297,6 +307,12 @@ impl Run<'_> {
         let wanted = self.wanted_addresses(user, &record)?;
         self.write_record(record, wanted)
     }
+}
+
+/// Whether we made a record: its id was written down, or the crash came before that and it is as
+/// empty as we made it.
+pub(super) fn ours(record: &DnsResource, id: Option<u64>) -> bool {
+    id.map_or(record.addresses.is_empty(), |id| id == record.id)
 }
 
 /// The machine's own reconcile has seen it deployed and on. Before that it may still be replaced,

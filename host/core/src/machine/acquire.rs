@@ -214,9 +214,25 @@ impl Run<'_> {
     }
 
     /// A machine of the Go provider has no mark, and its annotations need one.
-    pub(super) fn mint_mark(&mut self) -> MachineFlow<()> {
+    /// Until they are set, the machine is noted as inherited.
+    pub(super) fn mint_mark(&mut self, system_id: &str) -> MachineFlow<()> {
         let mark = self.fresh_mark()?;
-        let annotations = BTreeMap::from([(names::MARK_ANNOTATION.to_owned(), Some(mark))]);
+        let annotations = BTreeMap::from([
+            (names::MARK_ANNOTATION.to_owned(), Some(mark)),
+            (names::INHERITED_ANNOTATION.to_owned(), Some(system_id.to_owned())),
+        ]);
+        match self.patch(ObjectPatch { annotations, ..ObjectPatch::default() })? {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.patch_failed(&error)),
+        }
+    }
+
+    /// The machine carries our annotations now: without them it is no longer ours.
+    pub(super) fn inherited_no_more(&mut self) -> MachineFlow<()> {
+        if !self.annotations.contains_key(names::INHERITED_ANNOTATION) {
+            return Ok(());
+        }
+        let annotations = BTreeMap::from([(names::INHERITED_ANNOTATION.to_owned(), None)]);
         match self.patch(ObjectPatch { annotations, ..ObjectPatch::default() })? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.patch_failed(&error)),

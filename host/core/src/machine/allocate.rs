@@ -13,6 +13,7 @@ use super::{MachineFlow, Run, spec_patch, unexpected};
 use crate::call_error::{CallError, Category};
 use crate::maas::{Machine, User};
 use crate::ownership::{self, OwnedMachine};
+use crate::policy::PolicyId;
 use crate::provider_id;
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
@@ -39,7 +40,7 @@ impl Run<'_> {
                         // MAAS gave a machine and shows another owner: believe nothing, look again.
                         return Err(self.unanswered("MAAS gave a machine that is not ours"));
                     };
-                    self.took(&machine, &choice.story);
+                    self.took(&machine, &choice.story, &choice.policy);
                     self.publish(&machine, &owned)?;
                     return self.prepare_or_observe(user, *machine, owned);
                 }
@@ -55,8 +56,10 @@ impl Run<'_> {
         Err(self.allocation_refused(&refusal))
     }
 
-    fn took(&mut self, machine: &Machine, story: &str) {
+    fn took(&mut self, machine: &Machine, story: &str, policy: &PolicyId) {
         self.status.failure = None;
+        let answer = format!("{} ({})", machine.hostname, machine.system_id);
+        self.decided("allocation", policy, answer);
         let note = format!(
             "took {} ({}, {} cores, {} MiB, zone {}, pool {}): {story}",
             machine.hostname,

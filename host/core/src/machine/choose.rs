@@ -20,6 +20,7 @@ const IN_MEMORY_MIB: u32 = 16 * 1024;
 pub(super) struct Choice {
     pub(super) attempts: Vec<AllocateConstraints>,
     pub(super) story: String,
+    pub(super) policy: PolicyId,
 }
 
 impl Run<'_> {
@@ -95,7 +96,7 @@ impl Run<'_> {
                 let cheapest = "MAAS takes the smallest machine that fits";
                 if request.avoid.is_empty() {
                     let story = format!("policy {policy} left the choice to MAAS: {cheapest}");
-                    return Ok(Choice { attempts: vec![within], story });
+                    return Ok(Choice { attempts: vec![within], story, policy });
                 }
                 // Allocate cannot exclude a machine, so the host lists and chooses as MAAS would.
                 let mut offered = self.offered(&within, &request)?;
@@ -103,7 +104,7 @@ impl Run<'_> {
                 let shunned = request.avoid.len();
                 let story =
                     format!("policy {policy}; {cheapest}, {shunned} failed host(s) avoided");
-                Ok(Choice { attempts: by_id(&within, offered.iter()), story })
+                Ok(Choice { attempts: by_id(&within, offered.iter()), story, policy })
             }
             Shortlisting::Inspect(c) => {
                 let within = self.within(&policy, &wanted, &c)?;
@@ -197,7 +198,7 @@ impl Run<'_> {
             return Err(self.unable("NoMachineFits", &message));
         }
         let story = format!("policy {policy} ranked {} of {}", chosen.len(), offered.len());
-        Ok(Choice { attempts: by_id(within, chosen.into_iter()), story })
+        Ok(Choice { attempts: by_id(within, chosen.into_iter()), story, policy })
     }
 }
 

@@ -49,7 +49,8 @@ impl Run<'_> {
         self.record(&machine);
         match self.judge(&machine, &user)? {
             Ownership::Nobody => self.gone(&format!("{} is free again", machine.hostname)),
-            Ownership::Foreign(why) => {
+            Ownership::Disputed(why) => Err(self.disputed(&machine, &why)),
+            Ownership::Unproven(why) | Ownership::Foreign(why) => {
                 let note = format!("{} was left alone: {why}", machine.hostname);
                 self.event(EventKind::Warning, "MachineNotOwned", "Release", note.clone());
                 self.gone(&note)

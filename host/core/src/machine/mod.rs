@@ -157,7 +157,9 @@ impl<'a> Run<'a> {
             (_, None) => "waiting for the MaasCluster that the Cluster's infrastructureRef names",
             _ => "waiting until the cluster's infrastructure is ready (see the MaasCluster)",
         };
-        Err(self.waiting("WaitingForClusterInfrastructure", message, None))
+        // A MaasCluster that comes after its Cluster was ready (a restore) wakes nobody.
+        let drift = self.seen.settings.drift;
+        Err(self.waiting("WaitingForClusterInfrastructure", message, Some(drift)))
     }
 
     /// Our MAAS user; stops when MAAS does not serve us, or when the key cannot do what is needed.
@@ -236,6 +238,7 @@ impl<'a> Run<'a> {
         Claim {
             user: user.name.clone(),
             mark: self.mark(),
+            inherited: self.annotations.get(names::INHERITED_ANNOTATION).cloned(),
             cluster: self.cluster_name().to_owned(),
             namespace: self.namespace().to_owned(),
             machine: self.name().to_owned(),

@@ -27,18 +27,23 @@ impl Run<'_> {
             return Err(self.see_off(host, Some(machine), ownership));
         }
         match ownership {
-            Ownership::Ours(owned) => self.ours(user, machine, owned),
+            Ownership::Ours(owned) => {
+                self.inherited_no_more()?;
+                self.ours(user, machine, owned)
+            }
             Ownership::Unstamped(_) if self.mark().is_none() => {
-                self.mint_mark()?;
+                self.mint_mark(id)?;
                 // What is done to the machine follows from a reading directly before.
                 self.observe(user, id)
             }
             Ownership::Unstamped(owned) => {
                 let (machine, owned) = self.stamp(user, machine, owned)?;
+                self.inherited_no_more()?;
                 self.ours(user, machine, owned)
             }
             Ownership::Nobody => Err(self.released_outside(machine)),
-            Ownership::Foreign(why) => Err(self.foreign(machine, &why)),
+            Ownership::Unproven(why) | Ownership::Foreign(why) => Err(self.foreign(machine, &why)),
+            Ownership::Disputed(why) => Err(self.disputed(&machine, &why)),
         }
     }
 
@@ -53,13 +58,11 @@ impl Run<'_> {
         }
     }
 
-    /// An Allocated machine without annotations is ours if MAAS finds it under our mark: the crash
-    /// came between taking and stamping it.
+    /// A machine without annotations is ours if MAAS finds it under our mark: the crash came between
+    /// taking and stamping it, or somebody cleared them. The mark goes when a release begins.
     pub(super) fn judge(&mut self, machine: &Machine, user: &User) -> MachineFlow<Ownership> {
         let plain = ownership::judge(machine, &self.claim(user));
-        let fresh = matches!(machine.status, Status::Allocated | Status::Reserved);
-        let ours_by_name = machine.owner.as_deref() == Some(user.name.as_str());
-        if !matches!(plain, Ownership::Foreign(_)) || !fresh || !ours_by_name {
+        if !matches!(plain, Ownership::Unproven(_)) {
             return Ok(plain);
         }
         let held = self.marked(user)?;
@@ -232,7 +235,12 @@ impl Run<'_> {
         let namespace = self.namespace().to_owned();
         match self.read(Read::BootstrapSecret { namespace, name })? {
             Ok(Reply::Secret(SecretState::Present { digest, .. })) => Ok(Some(digest)),
-            _ => Ok(None),
+            Ok(_) => Ok(None),
+            // Not known: powering on without it might erase it.
+            Err(_) => {
+                let poll = self.seen.settings.poll;
+                Err(self.untouched(Some(poll)))
+            }
         }
     }
 
@@ -250,22 +258,22 @@ impl Run<'_> {
             let note = format!("{} is deployed and on", machine.hostname);
             self.event(EventKind::Normal, "MachineDeployed", "Deploy", note);
         }
-        let attached = self.report_dns(machine);
-        let node = self.report_node();
-        let settled = attached && node;
-        let again = if settled { self.seen.settings.drift } else { self.seen.settings.poll.max(5) };
-        self.done(Some(again))
+        // News of the record and of the Node come by themselves: nothing to poll for.
+        self.report_dns(machine);
+        self.report_node();
+        let drift = self.seen.settings.drift;
+        self.done(Some(drift))
     }
 
     /// Control planes: is the address in the record, as the MaasCluster last saw it?
-    fn report_dns(&mut self, machine: &Machine) -> bool {
+    fn report_dns(&mut self, machine: &Machine) {
         let status = self.seen.maas_cluster.as_ref().and_then(|c| c.status.as_ref());
         let network = status.and_then(|s| s.network.as_ref());
         let managed = network.is_some_and(|n| n.dns_name.is_some());
         if !self.control_plane() || !managed {
             self.conditions.remove(DNS_ATTACHED);
             self.status.dns_attached = None;
-            return true;
+            return;
         }
         let record = network.and_then(|n| n.addresses.as_deref()).unwrap_or_default();
         let attached = machine.ip_addresses.iter().any(|ip| record.contains(ip));
@@ -276,15 +284,13 @@ impl Run<'_> {
             let message = "waiting until the cluster's DNS record holds the address";
             self.conditions.set(DNS_ATTACHED, false, "DNSAttachPending", message);
         }
-        // The MaasCluster's own change brings us back: nothing to poll for.
-        true
     }
 
-    fn report_node(&mut self) -> bool {
+    fn report_node(&mut self) {
         let Some(node) = &self.seen.node else {
             let message = "the workload cluster's Node has not been looked for yet";
             self.conditions.set_unknown(NODE_PROVIDER_ID, "WaitingForNode", message);
-            return true;
+            return;
         };
         let message = node.message.as_str();
         match node.state {
@@ -299,7 +305,6 @@ impl Run<'_> {
                 self.conditions.set_unknown(NODE_PROVIDER_ID, "ConnectionDown", message);
             }
         }
-        true
     }
 
     /// MAAS does not know the machine any more.
@@ -333,6 +338,15 @@ impl Run<'_> {
             return self.lost(reason, &format!("{message}; replace the Machine"));
         }
         self.deployment_failed("machine-failed", message, machine)
+    }
+
+    /// Ours by its annotations, another user's by its owner: a person has to say which.
+    pub(super) fn disputed(&mut self, machine: &Machine, why: &str) -> super::report::End {
+        let message = format!(
+            "host {}: {why}; it is left alone until it belongs to our user again",
+            machine.hostname
+        );
+        self.unable("MachineNotOwned", &message)
     }
 
     /// Somebody else's machine: never touched.

@@ -210,7 +210,8 @@ pub fn candidates(machines: &[Machine], avoid: &[Avoided], now: u64) -> (Vec<Can
             architecture: m.architecture.clone(),
             cpu_cores: m.cpu_count,
             memory_mib: m.memory,
-            storage_mib: u32::try_from(m.storage * 1_000_000 / (1 << 20)).unwrap_or(u32::MAX),
+            storage_mib: u32::try_from(m.storage.saturating_mul(1_000_000) / (1 << 20))
+                .unwrap_or(u32::MAX),
             vm_host: m.vm_host.clone(),
             tags: m.tags.clone(),
             attributes: vec![],

@@ -70,7 +70,7 @@ fn never_taken() -> Story {
     s.world.kube.delete("MaasMachine", NAME);
     s.world.now += 60;
     s.machine(&[]);
-    s.world.now += 60;
+    s.world.now += 300;
     s.machine(&["patch"]);
     assert!(s.world.kube.maas_machine(NAME).is_none());
     s
@@ -87,7 +87,7 @@ fn deleted_while_unanswered() -> Story {
         if calls(step, "allocate") { lost } else { Turn::Answered }
     });
     s.world.kube.delete("MaasMachine", NAME);
-    s.world.now += 120;
+    s.world.now += 360;
     s.machine(&["release", "patch"]);
     assert_eq!(s.world.maas.hosts["aaa111"].shown.status, Status::Releasing);
     s

@@ -137,14 +137,14 @@ fn late_allocate() -> Story {
     let mut s = Story::of(
         "an-allocate-stays-unanswered",
         World::with_machine(false),
-        "Nothing is found under the mark: for two minutes MAAS may still be working on the call, so \
+        "Nothing is found under the mark: for six minutes MAAS may still be working on the call, so \
          no other is sent; then one is.",
     );
     s.machine_with(&["patch", "allocate"], |_, _, step| {
         let lost = Turn::Fails(Category::Unknown, false);
         if calls(step, "allocate") { lost } else { Turn::Answered }
     });
-    s.world.now += 119;
+    s.world.now += 359;
     s.machine(&[]);
     s.world.now += 1;
     s.machine(&TAKES);
@@ -213,7 +213,7 @@ fn taken_over() -> Story {
     });
     s.world.kube.edit("MaasMachine", NAME, &object);
     s.world.kube.cluster_api_follows();
-    s.machine(&["patch", "annotate"]);
+    s.machine(&["patch", "annotate", "patch"]);
     s.machine(&[]);
     s
 }
