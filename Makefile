@@ -1,7 +1,8 @@
 # capmaas: everything a newcomer needs is `make demo` and `make test`.
 #
 # Built parts live outside the tree, keyed by lock files and toolchains, so that the second run, and
-# the next clone, are quick. CAPMAAS_CACHE moves them; CARGO_TARGET_DIR is honoured.
+# the next clone, are quick. CAPMAAS_CACHE moves them; CARGO_TARGET_DIR is honoured: give it to each of
+# two clones that are used at the same time.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,7 +23,7 @@ export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 .PHONY: help setup plugins build control-plane test lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## Check for the tools that are needed; install what Debian has.
 	@./setup.sh
@@ -41,7 +42,7 @@ test: control-plane ## Run all tests: units, transcripts, properties, simulator,
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
-lint: plugins ## Check formatting and lints, of host and plugins.
+lint: plugins ## Check the formatting of everything, and the lints of the host workspace.
 	@cargo fmt --all --check
 	@cargo fmt --all --check --manifest-path plugins/Cargo.toml
 	@cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -20,15 +20,19 @@ need cc gcc
 need setpriv util-linux
 need git git
 
+if ! cargo fmt --version > /dev/null 2>&1 || ! cargo clippy --version > /dev/null 2>&1; then
+  say "note: rustfmt and clippy are missing, which \`make lint\` needs: rustup component add rustfmt clippy"
+fi
+
 # To compile policies: rustup's target if it is there, else Debian's compiler for the web.
 sysroot=$(rustc --print sysroot)
 if [ ! -d "$sysroot/lib/rustlib/wasm32-unknown-unknown" ]; then
   if [ ! -x /usr/bin/rustc ] || ! compgen -G '/usr/src/rustc-*' > /dev/null; then
-    # Where rustup can fetch, that is the smaller way.
-    if command -v rustup > /dev/null && rustup target add wasm32-unknown-unknown > /dev/null 2>&1; then
-      :
-    else
+    if command -v apt-get > /dev/null && { [ "$(id -u)" = 0 ] || command -v sudo > /dev/null; }; then
       missing+=(rustc-web rust-web-src)
+    elif ! timeout 60 rustup target add wasm32-unknown-unknown > /dev/null 2>&1; then
+      say "no compiler for policies: run \`rustup target add wasm32-unknown-unknown\`"
+      exit 1
     fi
   fi
 fi

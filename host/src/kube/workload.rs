@@ -15,8 +15,8 @@ use super::writes::FIELD_MANAGER;
 
 /// A workload cluster that does not answer within this is not waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Nodes are listed in pages; a cluster beyond this is looked at up to here.
-const MOST_NODES: u32 = 5000;
+/// Nodes on one page of a listing; only what is needed of each is kept.
+const PAGE: u32 = 500;
 
 /// Clients of workload clusters, by their `<cluster>-kubeconfig` Secret.
 pub struct Workloads {
@@ -65,9 +65,17 @@ impl Workloads {
     async fn try_nodes(&self, namespace: &str, cluster: &str) -> Result<Vec<NodeView>, CallError> {
         let client = self.client(namespace, cluster).await?;
         let nodes: Api<Node> = Api::all(client);
-        let params = ListParams::default().limit(MOST_NODES);
-        let list = within(async { nodes.list(&params).await.map_err(|e| call_error(&e)) }).await?;
-        Ok(list.items.iter().map(view).collect())
+        let mut params = ListParams::default().limit(PAGE);
+        let mut seen = Vec::new();
+        loop {
+            let page =
+                within(async { nodes.list(&params).await.map_err(|e| call_error(&e)) }).await?;
+            seen.extend(page.items.iter().map(view));
+            match page.metadata.continue_.filter(|c| !c.is_empty()) {
+                Some(next) => params = params.continue_token(&next),
+                None => return Ok(seen),
+            }
+        }
     }
 
     /// A connection that failed is made anew next time: certificates are rotated.

@@ -13,6 +13,8 @@ use super::{ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
 const IN_FLIGHT: usize = 6;
+/// So many of them may be writes: releases that wait for a BMC must not keep DNS from being looked at.
+const WRITES_IN_FLIGHT: usize = 4;
 /// MAAS answers a release only when the machine is off, which may take minutes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(180);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,6 +42,7 @@ pub struct Client {
     http: reqwest::Client,
     options: Options,
     slots: Semaphore,
+    write_slots: Semaphore,
     kept: Mutex<HashMap<String, (Instant, Reply)>>,
 }
 
@@ -95,6 +98,7 @@ impl Client {
             http: builder.build().context("cannot set up the HTTP client")?,
             options,
             slots: Semaphore::new(IN_FLIGHT),
+            write_slots: Semaphore::new(WRITES_IN_FLIGHT),
             kept: Mutex::new(HashMap::new()),
         })
     }
@@ -130,10 +134,13 @@ impl Client {
 
     /// One call; the JSON of its answer, `Null` when there is none.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, CallError> {
-        let Ok(_slot) = self.slots.acquire().await else {
-            return Err(failure(Category::Unavailable, "shutting down"));
-        };
         let reading = call.method == Method::GET;
+        let closed = |_| failure(Category::Unavailable, "shutting down");
+        let _write = match reading {
+            true => None,
+            false => Some(self.write_slots.acquire().await.map_err(closed)?),
+        };
+        let _slot = self.slots.acquire().await.map_err(closed)?;
         let mut url = self.options.endpoint.url(call.path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);

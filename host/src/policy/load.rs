@@ -1,5 +1,5 @@
-//! The gates a component passes before it is asked anything: size, is a component, imports,
-//! compile, exports, describe, configuration.
+//! The gates a component passes before it is asked anything: size, is a component, compile (within
+//! limits), imports, exports, describe, configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub struct Loaded {
     limits: Limits,
 }
 
-/// Name, version and settings schema, as the component tells them.
+/// Name and version, as the component tells them.
 struct Description {
     name: String,
     version: String,

@@ -111,6 +111,7 @@ pub(crate) fn claim() -> Claim {
     Claim {
         user: "admin".into(),
         mark: Some(MARK.into()),
+        inherited: None,
         cluster: "blue".into(),
         namespace: "default".into(),
         machine: "blue-1".into(),

@@ -69,7 +69,11 @@ pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
 fn install(plane: &ManagementPlane) -> Result<PathBuf> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas");
     // The Deployment never runs here; the credentials in it are not those of any scenario.
-    let values = [("maas.endpoint", "http://maas.invalid:5240/MAAS"), ("maas.apiKey", "a:b:c")];
+    let values = [
+        ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
+        ("maas.apiKey", "a:b:c"),
+        ("image.repository", "none"),
+    ];
     plane.helm_install(&chart, "capmaas", SYSTEM, &values)?;
     let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
     for kind in kinds {
