@@ -1,8 +1,10 @@
 //! Machines that are locked, or not ours.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use maas_sim::OperatorAct;
-use scenarios::Machine;
+use scenarios::{Machine, eventually};
 
 use crate::support::{stage, story};
 
@@ -59,6 +61,49 @@ async fn a_machine_of_another_object_is_left_to_it() -> Result<()> {
     stage.strike().await
 }
 
+/// What MAAS does with our annotations when somebody releases the machine.
+fn wiped() -> BTreeMap<String, String> {
+    ["cluster", "namespace", "machine", "mark"]
+        .map(|key| (format!("capmaas-{key}"), String::new()))
+        .into()
+}
+
+/// Another administrator's name on our machine: the key was changed, or the machine was taken over
+/// for a while. It is neither touched nor given up, and all is well once it is ours again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_with_our_annotations_and_another_owner_is_kept_until_it_is_settled() -> Result<()>
+{
+    let stage = stage("bad-other-owner").await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::control_plane("cp"))?;
+    let host = stage.provisioned("cp").await?;
+    let address = host.ip_addresses.first().cloned().context("an address")?;
+    let held = || {
+        let records = stage.maas.dns_records();
+        records.iter().any(|r| r.addresses.contains(&Some(address.clone())))
+    };
+    eventually("the address is in the record", 30, async || Ok(held().then_some(()))).await?;
+    stage.maas.operator(&host.system_id, OperatorAct::Owner(Some("somebody-else".into())))?;
+    let message = stage.reason("cp", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(message.contains("somebody-else") && message.contains("admin"), "{message}");
+    stage.maas.clear_calls();
+    stage.delete("machines.cluster.x-k8s.io", "cp")?;
+    eventually("the deletion was looked at", 30, async || {
+        let object = stage.machines().get_opt("cp").await?;
+        Ok(object.is_some_and(|m| m.metadata.deletion_timestamp.is_some()).then_some(()))
+    })
+    .await?;
+    stage.reason("cp", "MachineDeployed", "MachineNotOwned").await?;
+    ensure!(
+        stage.writes().iter().all(|c| c.path.starts_with("/dnsresources")),
+        "{:?}",
+        story(&stage)
+    );
+    stage.maas.operator(&host.system_id, OperatorAct::Owner(Some("admin".into())))?;
+    stage.gone("cp").await?;
+    stage.strike().await
+}
+
 /// Given to somebody else behind our back: reported, not touched, and not released either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()> {
@@ -68,8 +113,15 @@ async fn a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()>
     let host = stage.provisioned("w").await?;
     stage.maas.clear_calls();
     stage.maas.operator(&host.system_id, OperatorAct::Owner(Some("somebody-else".into())))?;
+    stage.maas.operator(&host.system_id, OperatorAct::Annotate(wiped()))?;
+    stage.maas.operator(&host.system_id, OperatorAct::AgentName(String::new()))?;
     let message = stage.reason("w", "MachineDeployed", "MachineNotOwned").await?;
     ensure!(message.contains("somebody-else"), "{message}");
+    eventually("it counts as lost", 30, async || {
+        let status = stage.machines().get("w").await?.status.context("a status")?;
+        Ok(status.failure_reason.is_some().then_some(()))
+    })
+    .await?;
     let status = stage.machines().get("w").await?.status.context("a status")?;
     ensure!(!status.ready && status.failure_reason.is_some(), "{status:?}");
     stage.delete("machines.cluster.x-k8s.io", "w")?;
