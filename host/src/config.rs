@@ -51,6 +51,10 @@ pub struct RunFlags {
     #[arg(long, env = "MAAS_INSECURE_TLS", num_args = 0..=1, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
     pub maas_insecure_tls: bool,
 
+    /// A MAAS DNS domain that naming policies may use besides each cluster's own.
+    #[arg(long, env = "MAAS_DNS_DOMAIN")]
+    pub maas_dns_domain: Option<String>,
+
     /// Watch this namespace only.
     #[arg(long, default_value = "")]
     pub namespace: String,
@@ -153,6 +157,7 @@ impl RunFlags {
             power_recheck: self.power_recheck,
             in_flight: self.in_flight,
             power_confirm: self.power_confirm,
+            dns_domain: self.maas_dns_domain.clone().filter(|d| !d.trim().is_empty()),
             ..Settings::default()
         })
     }

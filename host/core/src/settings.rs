@@ -23,6 +23,9 @@ pub struct Settings {
     pub power_confirm: u64,
     /// Longest delay a policy may ask for.
     pub max_delay: u64,
+    /// A domain that naming policies may use besides the cluster's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns_domain: Option<String>,
 }
 
 impl Default for Settings {
@@ -36,6 +39,7 @@ impl Default for Settings {
             in_flight: 360,
             power_confirm: 30,
             max_delay: 3600,
+            dns_domain: None,
         }
     }
 }

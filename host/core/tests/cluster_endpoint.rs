@@ -3,11 +3,24 @@
 mod world;
 
 use capmaas_api::names;
-use capmaas_core::policy::{Name, Refused};
+use capmaas_core::policy::{Name, Question, Refused};
 use capmaas_core::{Read, Step};
 use serde_json::json;
 use world::clusters::{OURS, addresses, control_plane, endpoint, named_cluster};
 use world::{CLUSTER, NAME, World};
+
+#[test]
+fn a_policy_may_also_use_the_domain_that_the_operator_gave() {
+    let mut world = World::with_cluster();
+    world.settings.dns_domain = Some("corp.example".into());
+    let told = world.reconcile_cluster();
+    let asked = told.steps.iter().find_map(|step| match step {
+        Step::Ask(question) => Some(&**question),
+        _ => None,
+    });
+    let Some(Question::Name(request)) = asked else { panic!("{asked:?}") };
+    assert_eq!(request.allowed_domains, ["maas", "corp.example"]);
+}
 
 #[test]
 fn an_endpoint_outside_the_domain_means_no_dns_step_at_all() {

@@ -118,6 +118,12 @@ impl Run<'_> {
         Err(self.no_name(&message))
     }
 
+    /// The cluster's own domain, and the one the operator gave to all clusters.
+    fn allowed_domains(&self, own: &str) -> Vec<String> {
+        let others = self.seen.settings.dns_domain.iter().filter(|d| *d != own);
+        std::iter::once(own.to_owned()).chain(others.cloned()).collect()
+    }
+
     fn propose(&mut self, attempt: u32, taken: &[String]) -> ClusterFlow<String> {
         let suffix = match self.read(Read::Suffix)? {
             Ok(Reply::Text(suffix)) => suffix,
@@ -134,8 +140,8 @@ impl Run<'_> {
                 attributes: vec![],
             },
             suffix,
-            default_domain: domain.clone(),
-            allowed_domains: vec![domain],
+            allowed_domains: self.allowed_domains(&domain),
+            default_domain: domain,
             taken: taken.to_vec(),
             attempt,
         };

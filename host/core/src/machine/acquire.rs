@@ -155,7 +155,9 @@ impl Run<'_> {
         let secret = machine.and_then(|m| m.spec.bootstrap.data_secret_name.clone());
         let Some(name) = secret.filter(|n| !n.is_empty()) else {
             let message = "waiting until Machine.spec.bootstrap.dataSecretName is set";
-            return Err(self.waiting(REASON, message, None));
+            // The Machine's own change comes as an event; this is for the one that is missed.
+            let drift = self.seen.settings.drift;
+            return Err(self.waiting(REASON, message, Some(drift)));
         };
         let namespace = self.namespace().to_owned();
         let state = match self.read(Read::BootstrapSecret { namespace, name: name.clone() })? {
