@@ -142,12 +142,9 @@ async fn maas_machines(client: &Client, namespace: &str, cluster: &str) -> Reply
     match api.list(&ListParams::default().labels(&label)).await {
         Ok(list) => match list.items.iter().map(serde_json::to_value).collect() {
             Ok(objects) => Reply::MaasMachines(objects),
-            Err(_) => Reply::Failed(CallError {
-                category: Category::Malformed,
-                status: None,
-                message: "a MaasMachine cannot be read".into(),
-                retry_after: None,
-            }),
+            Err(_) => {
+                Reply::Failed(CallError::new(Category::Malformed, "a MaasMachine cannot be read"))
+            }
         },
         Err(error) => Reply::Failed(call_error(&error)),
     }

@@ -47,6 +47,11 @@ pub struct CallError {
 }
 
 impl CallError {
+    /// An error that no HTTP status tells of.
+    pub fn new(category: Category, message: impl Into<String>) -> Self {
+        Self { category, status: None, message: message.into(), retry_after: None }
+    }
+
     /// The effect may have been carried out although it failed: read before repeating.
     pub fn ambiguous(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! `metav1.Condition`s: setting, and summing up into `Ready`.
 
-use capmaas_api::Condition;
+use capmaas_api::{Condition, names};
 
 use crate::time::{rfc3339, unix_seconds};
 
@@ -27,6 +27,21 @@ impl Conditions {
     /// Sets a condition whose state is not known.
     pub(crate) fn set_unknown(&mut self, kind: &str, reason: &str, message: &str) {
         self.put(kind, "Unknown", reason, message);
+    }
+
+    /// Sets `Paused` from its two causes, and says whether either is there.
+    pub(crate) fn paused(&mut self, kind: &str, cluster: bool, annotated: bool) -> bool {
+        let mut why = Vec::new();
+        if cluster {
+            why.push("Cluster spec.paused is set to true".to_owned());
+        }
+        if annotated {
+            why.push(format!("{kind} has the {} annotation", names::PAUSED_ANNOTATION));
+        }
+        let paused = !why.is_empty();
+        let reason = if paused { "Paused" } else { "NotPaused" };
+        self.set("Paused", paused, reason, &why.join(", "));
+        paused
     }
 
     fn put(&mut self, kind: &str, status: &str, reason: &str, message: &str) {

@@ -262,6 +262,25 @@ pub struct ObjectPatch {
     pub spec: BTreeMap<String, Value>,
 }
 
+impl ObjectPatch {
+    /// What was written, taken over into what is known of the object.
+    pub(crate) fn apply(
+        self,
+        annotations: &mut BTreeMap<String, String>,
+        finalizers: &mut Vec<String>,
+    ) {
+        for (key, value) in self.annotations {
+            match value {
+                Some(value) => annotations.insert(key, value),
+                None => annotations.remove(&key),
+            };
+        }
+        if let Some(written) = self.finalizers {
+            *finalizers = written;
+        }
+    }
+}
+
 /// What the world answered.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-use crate::call_error::CallError;
+use crate::call_error::{CallError, Category};
 use crate::policy::{Answered, Question, Refused};
 use crate::step::{Effect, Read, Reply, Step};
 
@@ -18,6 +18,17 @@ pub(crate) type Flow<T, S> = Result<T, Box<Step<S>>>;
 
 /// The outcome of a call, once it has come.
 pub(crate) type Outcome = Result<Reply, CallError>;
+
+/// A reply that does not answer the call is an error like any other.
+pub(crate) fn unexpected(outcome: Outcome) -> CallError {
+    outcome.map_or_else(
+        |error| error,
+        |reply| {
+            let text = format!("unexpected reply {reply:?}");
+            CallError::new(Category::Malformed, text.chars().take(200).collect::<String>())
+        },
+    )
+}
 
 impl<'a> Transcript<'a> {
     /// A transcript with the replies that have come so far.

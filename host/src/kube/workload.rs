@@ -111,16 +111,16 @@ impl Workloads {
 }
 
 async fn within<T>(call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
-    let late = || problem(Category::Unavailable, "no answer in time");
+    let late = || CallError::new(Category::Unavailable, "no answer in time");
     tokio::time::timeout(TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn connect(kubeconfig: &str) -> Result<Client, CallError> {
-    let unusable = |_| problem(Category::Malformed, "the kubeconfig cannot be used");
+    let unusable = |_| CallError::new(Category::Malformed, "the kubeconfig cannot be used");
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(unusable)?;
     if !self_contained(&kubeconfig) {
         let message = "the kubeconfig names files or commands, which are not used";
-        return Err(problem(Category::Malformed, message));
+        return Err(CallError::new(Category::Malformed, message));
     }
     let options = KubeConfigOptions::default();
     let mut config =
@@ -129,7 +129,7 @@ async fn connect(kubeconfig: &str) -> Result<Client, CallError> {
     config.read_timeout = Some(TIMEOUT);
     config.write_timeout = Some(TIMEOUT);
     Client::try_from(config)
-        .map_err(|_| problem(Category::Malformed, "the kubeconfig cannot be used"))
+        .map_err(|_| CallError::new(Category::Malformed, "the kubeconfig cannot be used"))
 }
 
 /// Whoever may write the Secret must not make the controller run a command or read its files.
@@ -158,8 +158,4 @@ fn view(node: &Node) -> NodeView {
             .map(|a| a.address.clone())
             .collect(),
     }
-}
-
-fn problem(category: Category, message: &str) -> CallError {
-    CallError { category, status: None, message: message.to_owned(), retry_after: None }
 }

@@ -74,22 +74,18 @@ where
 {
     let api: Api<K> = Api::namespaced(client.clone(), &object.namespace);
     match api.get_opt(&object.name).await {
-        Ok(Some(found)) => serde_json::to_value(found)
-            .map_or_else(|_| Reply::Failed(malformed("the object cannot be read")), Reply::Object),
+        Ok(Some(found)) => serde_json::to_value(found).map_or_else(
+            |_| Reply::Failed(CallError::new(Category::Malformed, "the object cannot be read")),
+            Reply::Object,
+        ),
         Ok(None) => Reply::Absent,
         Err(error) => Reply::Failed(call_error(&error)),
     }
 }
 
 fn unknown_kind(object: &ObjectRef) -> Reply {
-    Reply::Failed(malformed(&format!("{} is no kind of ours", object.kind)))
-}
-
-fn malformed(message: &str) -> CallError {
-    CallError {
-        category: Category::Malformed,
-        status: None,
-        message: message.to_owned(),
-        retry_after: None,
-    }
+    Reply::Failed(CallError::new(
+        Category::Malformed,
+        format!("{} is no kind of ours", object.kind),
+    ))
 }

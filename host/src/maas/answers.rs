@@ -9,12 +9,10 @@ use capmaas_core::{CallError, Category};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::failure;
-
 fn wire<T: for<'de> Deserialize<'de>>(value: Value, what: &str) -> Result<T, CallError> {
     serde_json::from_value(value).map_err(|e| {
         let message = format!("MAAS shows a {what} that cannot be read: {e}");
-        failure(Category::Malformed, &message)
+        CallError::new(Category::Malformed, &message)
     })
 }
 
@@ -79,7 +77,10 @@ struct WireMachine {
 pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
     let wire: WireMachine = wire(value, "machine")?;
     if wire.system_id.is_empty() {
-        return Err(failure(Category::Malformed, "MAAS shows a machine without a system_id"));
+        return Err(CallError::new(
+            Category::Malformed,
+            "MAAS shows a machine without a system_id",
+        ));
     }
     Ok(Machine {
         system_id: wire.system_id,
@@ -117,7 +118,7 @@ pub(super) fn list<T>(
 ) -> Result<Vec<T>, CallError> {
     match value {
         Value::Array(items) => items.into_iter().map(each).collect(),
-        _ => Err(failure(Category::Malformed, "MAAS shows no list where one belongs")),
+        _ => Err(CallError::new(Category::Malformed, "MAAS shows no list where one belongs")),
     }
 }
 
@@ -195,10 +196,9 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
     }
     let resource: WireResource = wire(value, "DNS resource")?;
     // The entries that MAAS makes up for machines have the id -1.
-    let id = resource
-        .id
-        .and_then(|id| u64::try_from(id).ok())
-        .ok_or_else(|| failure(Category::Malformed, "MAAS shows a DNS resource without an id"))?;
+    let id = resource.id.and_then(|id| u64::try_from(id).ok()).ok_or_else(|| {
+        CallError::new(Category::Malformed, "MAAS shows a DNS resource without an id")
+    })?;
     let addresses = resource
         .ip_addresses
         .into_iter()

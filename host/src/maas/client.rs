@@ -135,7 +135,7 @@ impl Client {
     /// One call; the JSON of its answer, `Null` when there is none.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, CallError> {
         let reading = call.method == Method::GET;
-        let closed = |_| failure(Category::Unavailable, "shutting down");
+        let closed = |_| CallError::new(Category::Unavailable, "shutting down");
         let _write = match reading {
             true => None,
             false => Some(self.write_slots.acquire().await.map_err(closed)?),
@@ -189,13 +189,15 @@ impl Client {
                 Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST_BODY => {
                     body.extend_from_slice(&chunk);
                 }
-                Ok(Some(_)) => return Err(failure(Category::Malformed, "the answer is too large")),
+                Ok(Some(_)) => {
+                    return Err(CallError::new(Category::Malformed, "the answer is too large"));
+                }
                 Ok(None) => break,
                 // The call was carried out; only what it says is lost.
                 Err(_) if reading => {
-                    return Err(failure(Category::Unavailable, "the answer broke off"));
+                    return Err(CallError::new(Category::Unavailable, "the answer broke off"));
                 }
-                Err(_) => return Err(failure(Category::Unknown, "the answer broke off")),
+                Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
             }
         }
         if status.is_success() {
@@ -215,12 +217,8 @@ fn parse(body: &[u8], reading: bool) -> Result<Value, CallError> {
     }
     serde_json::from_slice(body).map_err(|_| {
         let category = if reading { Category::Malformed } else { Category::Unknown };
-        failure(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
+        CallError::new(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
     })
-}
-
-pub(super) fn failure(category: Category, message: &str) -> CallError {
-    CallError { category, status: None, message: message.to_owned(), retry_after: None }
 }
 
 /// What a request that got no answer means for an effect.
@@ -244,7 +242,7 @@ fn transport(error: &reqwest::Error) -> CallError {
         () if text.is_empty() => "the connection broke".to_owned(),
         () => text,
     };
-    failure(category, &message)
+    CallError::new(category, &message)
 }
 
 /// What MAAS's refusal means. Texts are MAAS's own (3.5 – 3.7).

@@ -3,7 +3,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::answers;
-use super::client::{Call, Client, failure};
+use super::client::{Call, Client};
 use super::reads::{constraint_parameters, machine_path};
 
 impl Client {
@@ -43,7 +43,10 @@ async fn perform(
         }
         Effect::Deploy { machine, distro_series, in_memory, .. } => {
             let Some(data) = user_data else {
-                return Err(failure(Category::BadRequest, "the bootstrap data is not at hand"));
+                return Err(CallError::new(
+                    Category::BadRequest,
+                    "the bootstrap data is not at hand",
+                ));
             };
             let mut form =
                 vec![("distro_series", distro_series.clone()), ("user_data", data.to_owned())];
@@ -98,7 +101,7 @@ async fn perform(
             Ok(Reply::Completed)
         }
         Effect::Patch { .. } | Effect::SetNodeProviderId { .. } => {
-            Err(failure(Category::Malformed, "not an effect in MAAS"))
+            Err(CallError::new(Category::Malformed, "not an effect in MAAS"))
         }
     }
 }

@@ -2,7 +2,7 @@ use capmaas_core::policy::AllocateConstraints;
 use capmaas_core::{CallError, Category, Read, Reply};
 
 use super::answers;
-use super::client::{Call, Client, failure};
+use super::client::{Call, Client};
 
 /// Carries out one read.
 pub(super) async fn read(maas: &Client, read: &Read) -> Result<Reply, CallError> {
@@ -56,7 +56,7 @@ pub(super) async fn read(maas: &Client, read: &Read) -> Result<Reply, CallError>
             let found = maas.call(Call::get("ipaddresses/", vec![("ip", ip.clone())])).await?;
             Ok(answers::reservation(found, ip)?.map_or(Reply::Absent, Reply::Reserved))
         }
-        _ => Err(failure(Category::Malformed, "not a question for MAAS")),
+        _ => Err(CallError::new(Category::Malformed, "not a question for MAAS")),
     }
 }
 
@@ -64,7 +64,10 @@ pub(super) async fn read(maas: &Client, read: &Read) -> Result<Reply, CallError>
 pub(super) fn machine_path(id: &str) -> Result<String, CallError> {
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
         let shown: String = id.chars().take(40).collect();
-        return Err(failure(Category::BadRequest, &format!("{shown:?} is no MAAS system id")));
+        return Err(CallError::new(
+            Category::BadRequest,
+            format!("{shown:?} is no MAAS system id"),
+        ));
     }
     Ok(format!("machines/{id}/"))
 }

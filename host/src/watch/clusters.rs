@@ -4,16 +4,13 @@ use anyhow::Result;
 use capmaas_api::{MaasCluster, MaasMachine, names};
 use capmaas_core::cluster;
 use futures::StreamExt;
-use kube::api::DynamicObject;
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
 use tokio::sync::watch::Receiver;
 
-use super::machines::gone_is_fine;
-use super::{Interrupted, Shared, action, after_error, heard, stopped, trigger};
-use crate::kube::write_status;
+use super::{Interrupted, Shared, action, after_error, heard, referenced, stopped, trigger};
 
 pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
     let (reader, writer) = store::<MaasCluster>();
@@ -27,7 +24,7 @@ pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
     Controller::for_stream(changes, reader)
         .watches_stream_with(
             shared.core_changes(&core.cluster, trigger::core_cluster),
-            move |c| of_cluster(&by_cluster, &c),
+            move |c| referenced(&by_cluster, &c, "MaasCluster"),
             core.cluster.clone(),
         )
         .watches_stream(shared.our_changes::<MaasMachine>(trigger::member), move |m| {
@@ -38,16 +35,6 @@ pub(super) async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
         .for_each(heard)
         .await;
     Ok(())
-}
-
-fn of_cluster(store: &Store<MaasCluster>, cluster: &DynamicObject) -> Vec<ObjectRef<MaasCluster>> {
-    let spec = &cluster.data["spec"]["infrastructureRef"];
-    let reference: capmaas_api::cluster_api::ObjectReference =
-        serde_json::from_value(spec.clone()).unwrap_or_default();
-    let name = reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasCluster");
-    let namespace = cluster.namespace().unwrap_or_default();
-    let found = name.map(|n| ObjectRef::new(n).within(&namespace));
-    found.filter(|r| store.get(r).is_some()).into_iter().collect()
 }
 
 /// A control plane came, went or changed: the record may have to follow.
@@ -74,19 +61,5 @@ async fn reconcile(object: Arc<MaasCluster>, shared: Arc<Shared>) -> Result<Acti
     let Some(done) = shared.world.run(|replies| cluster::next(&snapshot, replies)).await else {
         return Ok(action(Some(snapshot.settings.drift)));
     };
-    shared.events.publish(&snapshot.object, &done.events).await;
-    if let Some(status) = &done.status {
-        let before = snapshot.object.status.as_ref();
-        write_status::<MaasCluster, _>(
-            &shared.loader.client,
-            &namespace,
-            &name,
-            &done.resource_version,
-            before,
-            status,
-        )
-        .await
-        .or_else(gone_is_fine)?;
-    }
-    Ok(action(done.requeue))
+    shared.conclude(&snapshot.object, &done).await
 }

@@ -5,7 +5,6 @@ use anyhow::Result;
 use capmaas_api::{MaasCluster, MaasMachine, names};
 use capmaas_core::machine;
 use futures::StreamExt;
-use kube::api::DynamicObject;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -13,8 +12,7 @@ use kube::{Resource, ResourceExt};
 use tokio::sync::watch::Receiver;
 
 use super::nodes::Book;
-use super::{Interrupted, Shared, action, after_error, heard, stopped, trigger};
-use crate::kube::write_status;
+use super::{Interrupted, Shared, action, after_error, heard, referenced, stopped, trigger};
 
 struct Machines {
     shared: Shared,
@@ -54,7 +52,7 @@ pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Re
         .with_config(concurrency)
         .watches_stream_with(
             shared.core_changes(&core.machine, trigger::core_machine),
-            move |m| of_machine(&by_machine, &m),
+            move |m| referenced(&by_machine, &m, "MaasMachine"),
             core.machine.clone(),
         )
         .watches_stream_with(
@@ -80,16 +78,6 @@ pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Re
         .for_each(heard)
         .await;
     Ok(())
-}
-
-fn of_machine(store: &Store<MaasMachine>, machine: &DynamicObject) -> Vec<ObjectRef<MaasMachine>> {
-    let spec = &machine.data["spec"]["infrastructureRef"];
-    let reference: capmaas_api::cluster_api::ObjectReference =
-        serde_json::from_value(spec.clone()).unwrap_or_default();
-    let name = reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasMachine");
-    let namespace = machine.namespace().unwrap_or_default();
-    let found = name.map(|n| ObjectRef::new(n).within(&namespace));
-    found.filter(|r| store.get(r).is_some()).into_iter().collect()
 }
 
 fn of_cluster(
@@ -131,27 +119,5 @@ async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action
     if snapshot.object.metadata.deletion_timestamp.is_some() && done.status.is_none() {
         of.nodes.forget(&snapshot.object);
     }
-    of.shared.events.publish(&snapshot.object, &done.events).await;
-    if let Some(status) = &done.status {
-        let before = snapshot.object.status.as_ref();
-        write_status::<MaasMachine, _>(
-            &loader.client,
-            &namespace,
-            &name,
-            &done.resource_version,
-            before,
-            status,
-        )
-        .await
-        .or_else(gone_is_fine)?;
-    }
-    Ok(action(done.requeue))
-}
-
-/// The object went while its status was computed.
-pub(super) fn gone_is_fine(error: kube::Error) -> Result<bool, kube::Error> {
-    match &error {
-        kube::Error::Api(answer) if answer.code == 404 => Ok(false),
-        _ => Err(error),
-    }
+    of.shared.conclude(&snapshot.object, &done).await
 }

@@ -9,12 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use capmaas_api::cluster_api::ObjectReference;
+use capmaas_api::names;
+use capmaas_core::Done;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{PredicateConfig, WatchStreamExt, watcher};
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 
-use crate::kube::{Events, Loader};
+use crate::kube::{Events, Loader, write_status};
 use crate::reconcile::World;
 
 /// What every controller needs.
@@ -80,7 +87,7 @@ impl Shared {
         }
     }
 
-    fn dynamic(&self, resource: &kube::api::ApiResource) -> kube::Api<kube::api::DynamicObject> {
+    fn dynamic(&self, resource: &kube::api::ApiResource) -> kube::Api<DynamicObject> {
         let client = self.watches.clone();
         match &self.namespace {
             Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
@@ -93,8 +100,8 @@ impl Shared {
     fn core_changes(
         &self,
         resource: &kube::api::ApiResource,
-        matters: fn(&kube::api::DynamicObject) -> Option<u64>,
-    ) -> impl futures::Stream<Item = Result<kube::api::DynamicObject, watcher::Error>> + use<> {
+        matters: fn(&DynamicObject) -> Option<u64>,
+    ) -> impl futures::Stream<Item = Result<DynamicObject, watcher::Error>> + use<> {
         watcher(self.dynamic(resource), watcher::Config::default())
             .default_backoff()
             .applied_objects()
@@ -118,6 +125,30 @@ impl Shared {
             .default_backoff()
             .applied_objects()
             .predicate_filter(matters, PredicateConfig::default())
+    }
+
+    /// The end of a reconcile: events, status, and when to look again.
+    async fn conclude<K>(&self, object: &K, done: &Done<K::Status>) -> Result<Action, Interrupted>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + HasStatus<Status: serde::Serialize>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
+        self.events.publish(object, &done.events).await;
+        if let Some(status) = &done.status {
+            let client = &self.loader.client;
+            let namespace = object.namespace().unwrap_or_default();
+            let (name, version) = (object.name_any(), &done.resource_version);
+            let before = object.status();
+            match write_status::<K, _>(client, &namespace, &name, version, before, status).await {
+                // The object went while its status was computed.
+                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+                written => drop(written?),
+            }
+        }
+        Ok(action(done.requeue))
     }
 
     /// Watch settings for our own kinds.
@@ -153,6 +184,19 @@ fn action(requeue: Option<u64>) -> Action {
         Some(seconds) => Action::requeue(Duration::from_secs(seconds)),
         None => Action::await_change(),
     }
+}
+
+/// The object of ours, if we watch it, that one of Cluster API's names as its infrastructure.
+fn referenced<K>(store: &Store<K>, by: &DynamicObject, kind: &str) -> Vec<ObjectRef<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + 'static,
+{
+    let reference = by.data["spec"]["infrastructureRef"].clone();
+    let reference: ObjectReference = serde_json::from_value(reference).unwrap_or_default();
+    let namespace = by.namespace().unwrap_or_default();
+    let name = reference.name_of(names::INFRASTRUCTURE_GROUP, kind);
+    let found = name.map(|n| ObjectRef::new(n).within(&namespace));
+    found.filter(|r| store.get(r).is_some()).into_iter().collect()
 }
 
 async fn stopped(mut stop: Receiver<bool>) {

@@ -21,7 +21,7 @@ use crate::maas::User;
 use crate::machine::explain;
 use crate::settings::Settings;
 use crate::step::{Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
-use crate::transcript::{Flow, Outcome, Transcript};
+use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 /// Seconds for which resolvers may keep an address of the API server's record.
 pub const TTL: u32 = 10;
@@ -116,18 +116,11 @@ impl<'a> Run<'a> {
     }
 
     fn stop_if_paused(&mut self) -> ClusterFlow<()> {
-        let mut why = Vec::new();
-        if self.seen.cluster.as_ref().is_some_and(|c| c.paused()) {
-            why.push("Cluster spec.paused is set to true");
-        }
-        if self.annotations.contains_key(names::PAUSED_ANNOTATION) {
-            why.push("MaasCluster has the cluster.x-k8s.io/paused annotation");
-        }
-        if why.is_empty() {
-            self.conditions.set("Paused", false, "NotPaused", "");
+        let cluster = self.seen.cluster.as_ref().is_some_and(|c| c.paused());
+        let annotated = self.annotations.contains_key(names::PAUSED_ANNOTATION);
+        if !self.conditions.paused("MaasCluster", cluster, annotated) {
             return Ok(());
         }
-        self.conditions.set("Paused", true, "Paused", &why.join(", "));
         let mut status = self.seen.object.status.clone().unwrap_or_default();
         status.conditions = Some(self.conditions.clone().finish());
         Err(self.finished(Some(status), None))
@@ -228,15 +221,7 @@ impl<'a> Run<'a> {
         match self.perform(Effect::Patch { object, patch: versioned })? {
             Ok(Reply::Written { resource_version }) => {
                 self.resource_version = resource_version;
-                for (key, value) in patch.annotations {
-                    match value {
-                        Some(value) => self.annotations.insert(key, value),
-                        None => self.annotations.remove(&key),
-                    };
-                }
-                if let Some(finalizers) = patch.finalizers {
-                    self.finalizers = finalizers;
-                }
+                patch.apply(&mut self.annotations, &mut self.finalizers);
                 Ok(())
             }
             other => {
@@ -290,17 +275,5 @@ impl<'a> Run<'a> {
         self.conditions.set(MAAS_AVAILABLE, false, reason, message);
         let again = after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
         self.done(Some(again))
-    }
-}
-
-fn unexpected(outcome: Outcome) -> CallError {
-    match outcome {
-        Err(error) => error,
-        Ok(reply) => CallError {
-            category: Category::Malformed,
-            status: None,
-            message: format!("unexpected reply {reply:?}").chars().take(200).collect(),
-            retry_after: None,
-        },
     }
 }

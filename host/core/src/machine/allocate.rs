@@ -21,12 +21,7 @@ impl Run<'_> {
     pub(super) fn allocate(mut self, user: &User, choice: Choice) -> MachineFlow<Infallible> {
         let mark = self.mark().unwrap_or_default();
         let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
-        let mut refusal = CallError {
-            category: Category::State,
-            status: None,
-            message: "no machine fits".into(),
-            retry_after: None,
-        };
+        let mut refusal = CallError::new(Category::State, "no machine fits");
         for constraints in choice.attempts {
             let effect = Effect::Allocate {
                 constraints: Box::new(constraints),

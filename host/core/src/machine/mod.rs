@@ -30,7 +30,7 @@ use crate::ownership::Claim;
 use crate::policy::{Context, PolicyId};
 use crate::settings::Settings;
 use crate::step::{Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
-use crate::transcript::{Flow, Outcome, Transcript};
+use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 pub use failed_hosts::FailedHost;
 pub(crate) use report::explain;
@@ -129,19 +129,10 @@ impl<'a> Run<'a> {
 
     fn stop_if_paused(&mut self) -> MachineFlow<()> {
         let cluster = self.seen.cluster.as_ref().is_some_and(|c| c.paused());
-        let object = self.annotations.contains_key(names::PAUSED_ANNOTATION);
-        let mut why = Vec::new();
-        if cluster {
-            why.push("Cluster spec.paused is set to true");
-        }
-        if object {
-            why.push("MaasMachine has the cluster.x-k8s.io/paused annotation");
-        }
-        if why.is_empty() {
-            self.conditions.set("Paused", false, "NotPaused", "");
+        let annotated = self.annotations.contains_key(names::PAUSED_ANNOTATION);
+        if !self.conditions.paused("MaasMachine", cluster, annotated) {
             return Ok(());
         }
-        self.conditions.set("Paused", true, "Paused", &why.join(", "));
         let mut status = self.seen.object.status.clone().unwrap_or_default();
         status.conditions = Some(self.conditions.clone().finish());
         Err(self.finished(Some(status), None))
@@ -274,25 +265,13 @@ impl<'a> Run<'a> {
         match self.perform(Effect::Patch { object, patch: versioned })? {
             Ok(Reply::Written { resource_version }) => {
                 self.resource_version = resource_version;
-                self.applied(patch);
+                if let Some(id) = patch.spec.get("providerID") {
+                    self.provider_id = id.as_str().map(str::to_owned);
+                }
+                patch.apply(&mut self.annotations, &mut self.finalizers);
                 Ok(Ok(()))
             }
             other => Ok(Err(unexpected(other))),
-        }
-    }
-
-    fn applied(&mut self, patch: ObjectPatch) {
-        for (key, value) in patch.annotations {
-            match value {
-                Some(value) => self.annotations.insert(key, value),
-                None => self.annotations.remove(&key),
-            };
-        }
-        if let Some(finalizers) = patch.finalizers {
-            self.finalizers = finalizers;
-        }
-        if let Some(id) = patch.spec.get("providerID") {
-            self.provider_id = id.as_str().map(str::to_owned);
         }
     }
 
@@ -320,19 +299,6 @@ impl<'a> Run<'a> {
         });
         let surplus = list.len().saturating_sub(KEPT);
         list.drain(..surplus);
-    }
-}
-
-/// A reply that does not answer the call is an error like any other.
-fn unexpected(outcome: Outcome) -> CallError {
-    match outcome {
-        Err(error) => error,
-        Ok(reply) => CallError {
-            category: Category::Malformed,
-            status: None,
-            message: format!("unexpected reply {reply:?}").chars().take(200).collect(),
-            retry_after: None,
-        },
     }
 }
 
