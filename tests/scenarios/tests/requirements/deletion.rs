@@ -47,7 +47,9 @@ async fn r14_a_control_plane_leaves_dns_before_it_is_released() -> Result<()> {
 /// R14: the finalizer stays while MAAS erases disks, and any cluster can take the machine later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r14_the_object_stays_until_the_machine_is_no_longer_ours() -> Result<()> {
-    let stage = stage("r14-finalizer").await?;
+    let mut options = StageOptions::default();
+    options.inventory.timings.erase = 86_400.0;
+    let stage = stage_with("r14-finalizer", options).await?;
     stage.cluster("a", "", "")?;
     stage.cluster("b", "", "")?;
     let only = "tags: [gpu]";
@@ -71,6 +73,7 @@ async fn r14_the_object_stays_until_the_machine_is_no_longer_ours() -> Result<()
     stage.maas.operator(&host.system_id, OperatorAct::Owner(None))?;
     stage.maas.operator(&host.system_id, OperatorAct::Annotate(cleared(&host)))?;
     stage.maas.operator(&host.system_id, OperatorAct::Status("Ready".into()))?;
+    stage.maas.operator(&host.system_id, OperatorAct::Faults(MachineFaults::default()))?;
     stage.gone("a-w").await?;
     stage.machine("b", &Machine::worker("b-w").with(only).with("failureDomain: az1"))?;
     ensure!(stage.provisioned("b-w").await?.system_id == host.system_id);
