@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use capmaas_api::{MaasCluster, MaasMachine};
 use control_plane::ManagementPlane;
+use gate::{Gate, Upstream};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use maas_sim::{ClockMode, Inventory, Options, Simulator};
@@ -23,8 +24,10 @@ pub struct Stage<'a> {
     pub namespace: String,
     /// The MAAS.
     pub maas: Arc<Simulator>,
+    /// What stands between the controller and both servers.
+    pub gate: Gate,
     /// The controller.
-    pub controller: Controller,
+    pub controller: Arc<Controller>,
     /// A client of the management cluster, with all rights.
     pub client: kube::Client,
     folder: tempfile::TempDir,
@@ -85,6 +88,26 @@ fn install(plane: &ManagementPlane) -> Result<PathBuf> {
     Ok(kubeconfig)
 }
 
+/// A gate in front of the plane's API server and this MAAS.
+async fn open_gate(plane: &ManagementPlane, maas: &Simulator) -> Result<Gate> {
+    let region = format!("http://{}", maas.address());
+    let kubernetes = Upstream { url: plane.server(), ca_pem: Some(plane.ca_pem()) };
+    Gate::open(kubernetes, Upstream { url: &region, ca_pem: None }).await
+}
+
+/// Writes the same kubeconfig, with the gate for a server.
+fn through_gate(gate: &Gate, kubeconfig: &Path, path: &Path) -> Result<PathBuf> {
+    use base64::Engine;
+    let authority = base64::engine::general_purpose::STANDARD.encode(gate.certificate());
+    let mut config: serde_json::Value =
+        serde_yaml_ng::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+    let cluster = &mut config["clusters"][0]["cluster"];
+    cluster["server"] = gate.kubernetes_url().into();
+    cluster["certificate-authority-data"] = authority.into();
+    std::fs::write(path, serde_yaml_ng::to_string(&config)?)?;
+    Ok(path.to_owned())
+}
+
 impl<'a> Stage<'a> {
     /// Sets a stage: a fresh namespace, a MAAS, and the controller watching.
     ///
@@ -116,13 +139,24 @@ impl<'a> Stage<'a> {
         .map(str::to_owned)
         .to_vec();
         args.extend(options.args);
+        let gate = open_gate(plane, &maas).await?;
+        let kubeconfig = through_gate(&gate, &kubeconfig, &folder.path().join("kubeconfig"))?;
         let log = folder.path().join("controller.log");
-        let controller =
-            Controller::new(controller_binary()?, &kubeconfig, &log, (maas.url(), key), args);
+        let maas_at = (format!("{}/MAAS", gate.maas_url()), key);
+        let controller = Controller::new(controller_binary()?, &kubeconfig, &log, maas_at, args);
+        let controller = Arc::new(controller);
+        let killed = controller.clone();
+        gate.kills_with(move || killed.kill());
         controller.start()?;
         controller.watching().await?;
         let client = plane.client();
-        Ok(Stage { plane, namespace: namespace.to_owned(), maas, controller, client, folder })
+        let namespace = namespace.to_owned();
+        Ok(Stage { plane, namespace, maas, gate, controller, client, folder })
+    }
+
+    /// Lets the controller act with another key of this MAAS from its next start on.
+    pub fn use_key(&self, key: &str) {
+        self.controller.use_maas(&format!("{}/MAAS", self.gate.maas_url()), key);
     }
 
     /// A folder that goes with the stage.

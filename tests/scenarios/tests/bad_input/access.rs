@@ -9,7 +9,7 @@ use crate::support::{stage, stage_with};
 /// The controller is given another key, as when its Secret is corrected.
 async fn restart_with_key(stage: &Stage<'_>, key: &str) -> Result<()> {
     stage.controller.kill();
-    stage.controller.use_maas(&stage.maas.url(), key);
+    stage.use_key(key);
     stage.controller.start()?;
     stage.controller.watching().await
 }

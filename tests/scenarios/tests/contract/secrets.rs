@@ -47,7 +47,7 @@ async fn neither_key_nor_bootstrap_data_is_shown_anywhere() -> Result<()> {
 
     stage.controller.kill();
     let key = stage.maas.replace_key("admin")?;
-    stage.controller.use_maas(&stage.maas.url(), &key);
+    stage.use_key(&key);
     stage.controller.replace_flag(TALKATIVE, "--log=info");
     stage.controller.start()?;
     stage.controller.watching().await?;
