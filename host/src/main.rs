@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use capmaas::config::{Cli, Command, RunFlags};
-use capmaas::kube::{Clients, ClusterApi, Events, Loader, Workloads, connect};
+use capmaas::kube::{Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect};
 use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
 use capmaas::reconcile::World;
 use capmaas::{maas, serve, watch};
@@ -45,17 +45,17 @@ async fn run(flags: RunFlags) -> Result<()> {
     });
     let (ready, readiness) = signal::channel(false);
     serve::health(flags.health_address()?, readiness).await?;
-    let shared = tokio::select! {
-        shared = prepare(&flags) => shared?,
+    let (shared, writers) = tokio::select! {
+        prepared = prepare(&flags) => prepared?,
         _ = stopped.wait_for(|stop| *stop) => return Ok(()),
     };
     ready.send_replace(true);
     tracing::info!("capmaas is watching");
-    watch::run(shared, stopped).await
+    watch::run(shared, writers, stopped).await
 }
 
 /// Policies loaded, clients set up, Cluster API found.
-async fn prepare(flags: &RunFlags) -> Result<watch::Shared> {
+async fn prepare(flags: &RunFlags) -> Result<(watch::Shared, Writers)> {
     let settings = flags.settings()?;
     let maas = Arc::new(maas::Client::new(flags.maas()?)?);
     let policies =
@@ -65,20 +65,23 @@ async fn prepare(flags: &RunFlags) -> Result<watch::Shared> {
     }
     let Clients { calls, watches } = connect().await?;
     let cluster_api = wait_for_cluster_api(&calls).await;
-    Ok(watch::Shared {
+    let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
+    let shared = watch::Shared {
         world: Arc::new(World {
             maas,
             kube: calls.clone(),
+            mirror: mirror.clone(),
             workloads: Arc::new(Workloads::new(calls.clone())),
             policies: Arc::new(policies),
         }),
-        loader: Loader { client: calls.clone(), cluster_api, settings },
+        loader: Loader { client: calls.clone(), cluster_api, settings, mirror },
         events: Events::new(calls),
         watches,
         namespace: flags.watched_namespace(),
         watch_filter: flags.watch_filter(),
         machine_concurrency: flags.machine_concurrency,
-    })
+    };
+    Ok((shared, writers))
 }
 
 /// Cluster API may be installed after us.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use capmaas_api::MaasMachine;
+use capmaas_core::machine::Sibling;
 use capmaas_core::{CallError, Category, Done, Effect, Read, Reply, SecretState, Step};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -13,7 +14,7 @@ use kube::{Api, Client};
 use rand::Rng;
 use sha2::{Digest, Sha256};
 
-use crate::kube::{Workloads, call_error, patch_object, read_object};
+use crate::kube::{Mirror, Workloads, call_error, patch_object, read_object};
 use crate::maas;
 use crate::policy::Policies;
 
@@ -26,6 +27,8 @@ pub struct World {
     pub maas: Arc<maas::Client>,
     /// The management cluster.
     pub kube: Client,
+    /// What the watches have shown.
+    pub mirror: Arc<Mirror>,
     /// The workload clusters.
     pub workloads: Arc<Workloads>,
     /// The policies.
@@ -35,22 +38,44 @@ pub struct World {
 /// Bootstrap data read in this reconcile, base64-encoded, by digest. It never enters a transcript.
 type UserData = HashMap<String, String>;
 
+/// How the telling of a reconcile ended.
+pub enum Told<S> {
+    /// It came to its end.
+    Done(Box<Done<S>>),
+    /// Before anything was done, the snapshot turned out to be old.
+    Outdated,
+    /// It did not end, which is a fault in `core`.
+    Endless,
+}
+
 impl World {
-    /// Runs a reconcile to its end.
-    pub async fn run<S>(&self, next: impl Fn(&[Reply]) -> Step<S>) -> Option<Done<S>> {
+    /// Runs a reconcile to its end. `stands` tells, before the first effect, whether what it began with is still so.
+    pub async fn run<S>(
+        &self,
+        next: impl Fn(&[Reply]) -> Step<S>,
+        stands: impl Future<Output = bool>,
+    ) -> Told<S> {
         let mut replies = Vec::new();
         let mut user_data = UserData::new();
+        let mut stands = Some(stands);
         for _ in 0..MOST_STEPS {
             let reply = match next(&replies) {
-                Step::Done(done) => return Some(*done),
+                Step::Done(done) => return Told::Done(done),
                 Step::Read(read) => self.read(&read, &mut user_data).await,
                 Step::Ask(question) => self.policies.ask(*question).await,
-                Step::Do(effect) => self.perform(&effect, &user_data).await,
+                Step::Do(effect) => {
+                    if let Some(stands) = stands.take()
+                        && !stands.await
+                    {
+                        return Told::Outdated;
+                    }
+                    self.perform(&effect, &user_data).await
+                }
             };
             replies.push(reply);
         }
         tracing::error!("a reconcile did not end within {MOST_STEPS} steps");
-        None
+        Told::Endless
     }
 
     async fn read(&self, read: &Read, user_data: &mut UserData) -> Reply {
@@ -62,6 +87,7 @@ impl World {
             Read::MaasMachines { namespace, cluster } => {
                 maas_machines(&self.kube, namespace, cluster).await
             }
+            Read::Siblings { namespace, cluster } => self.siblings(namespace, cluster).await,
             Read::Nodes { namespace, cluster } => self.workloads.nodes(namespace, cluster).await,
             Read::Mark => Reply::Text(random(MARK_ALPHABET, 20)),
             Read::Suffix => Reply::Text(random(MARK_ALPHABET, 6)),
@@ -82,10 +108,25 @@ impl World {
         }
     }
 
+    async fn siblings(&self, namespace: &str, cluster: &str) -> Reply {
+        if let Some(shown) = self.mirror.siblings(namespace, cluster).await {
+            return Reply::Siblings(shown);
+        }
+        match list(&self.kube, namespace, cluster).await {
+            Ok(objects) => Reply::Siblings(objects.iter().map(Sibling::of).collect()),
+            Err(error) => Reply::Failed(call_error(&error)),
+        }
+    }
+
     async fn perform(&self, effect: &Effect, user_data: &UserData) -> Reply {
         match effect {
             Effect::Patch { object, patch } => {
                 let reply = patch_object(&self.kube, object, patch).await;
+                if let Reply::Written { resource_version } = &reply
+                    && object.kind == "MaasMachine"
+                {
+                    self.mirror.wrote(&object.namespace, &object.name, resource_version);
+                }
                 if let Reply::Failed(error) = &reply
                     && error.category != Category::Conflict
                 {
@@ -137,10 +178,8 @@ async fn bootstrap(client: &Client, namespace: &str, name: &str, kept: &mut User
 }
 
 async fn maas_machines(client: &Client, namespace: &str, cluster: &str) -> Reply {
-    let api: Api<MaasMachine> = Api::namespaced(client.clone(), namespace);
-    let label = format!("{}={cluster}", capmaas_api::names::CLUSTER_NAME_LABEL);
-    match api.list(&ListParams::default().labels(&label)).await {
-        Ok(list) => match list.items.iter().map(serde_json::to_value).collect() {
+    match list(client, namespace, cluster).await {
+        Ok(objects) => match objects.iter().map(serde_json::to_value).collect() {
             Ok(objects) => Reply::MaasMachines(objects),
             Err(_) => {
                 Reply::Failed(CallError::new(Category::Malformed, "a MaasMachine cannot be read"))
@@ -148,4 +187,14 @@ async fn maas_machines(client: &Client, namespace: &str, cluster: &str) -> Reply
         },
         Err(error) => Reply::Failed(call_error(&error)),
     }
+}
+
+async fn list(
+    client: &Client,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Vec<MaasMachine>, kube::Error> {
+    let api: Api<MaasMachine> = Api::namespaced(client.clone(), namespace);
+    let label = format!("{}={cluster}", capmaas_api::names::CLUSTER_NAME_LABEL);
+    Ok(api.list(&ListParams::default().labels(&label)).await?.items)
 }

@@ -20,8 +20,10 @@ pub enum Category {
     Conflict,
     /// 5xx with a text of MAAS.
     Server,
-    /// 502, 503, 504 as HTML, no connection, time-out before anything was sent.
+    /// 502, 503, 504 as HTML: the region does not answer its proxy, which may have passed the call on.
     Unavailable,
+    /// No connection, or none tried because the last ones failed: nothing was sent.
+    Unreachable,
     /// The request was sent and no reply came: it may have been carried out.
     Unknown,
     /// The certificate is not trusted.
@@ -64,7 +66,11 @@ impl CallError {
     pub fn endpoint_wide(&self) -> bool {
         matches!(
             self.category,
-            Category::Unauthorized | Category::Unavailable | Category::Unknown | Category::Tls
+            Category::Unauthorized
+                | Category::Unavailable
+                | Category::Unreachable
+                | Category::Unknown
+                | Category::Tls
         )
     }
 }

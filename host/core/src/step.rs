@@ -1,12 +1,14 @@
 //! The vocabulary of a transcript: what can be asked of the world, and what it can answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::call_error::CallError;
 use crate::maas::{DnsResource, Image, MaasEvent, Machine, ReservedAddress, User};
+use crate::machine::Sibling;
 use crate::ownership::OwnedMachine;
 use crate::policy::{AllocateConstraints, Answered, Question, Refused};
 
@@ -69,6 +71,14 @@ pub enum Read {
     /// All `MaasMachine`s of a cluster, straight from the API server; answered by
     /// [`Reply::MaasMachines`].
     MaasMachines {
+        /// Namespace of the cluster.
+        namespace: String,
+        /// Name of the `Cluster`.
+        cluster: String,
+    },
+    /// What matters of the other `MaasMachine`s of a cluster, no older than anything we wrote; answered by
+    /// [`Reply::Siblings`].
+    Siblings {
         /// Namespace of the cluster.
         namespace: String,
         /// Name of the `Cluster`.
@@ -311,6 +321,8 @@ pub enum Reply {
     Object(Value),
     /// `MaasMachine` objects.
     MaasMachines(Vec<Value>),
+    /// What matters of a cluster's machines to one another.
+    Siblings(Arc<[Sibling]>),
     /// Nodes of the workload cluster.
     Nodes(Vec<crate::node::NodeView>),
     /// An effect without an answer of its own was carried out.

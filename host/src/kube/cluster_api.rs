@@ -51,15 +51,8 @@ impl ClusterApi {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Cluster>, kube::Error> {
-        let Some(object) = get(client, &self.cluster, namespace, name).await? else {
-            return Ok(None);
-        };
-        let read = Cluster {
-            name: object.name_any(),
-            deleting: object.metadata.deletion_timestamp.is_some(),
-            ..parse(&object)?
-        };
-        Ok(Some(read))
+        let found = get(client, &self.cluster, namespace, name).await?;
+        found.as_ref().map(Self::read_cluster).transpose()
     }
 
     /// One `Machine`, or `None`.
@@ -72,16 +65,33 @@ impl ClusterApi {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Machine>, kube::Error> {
-        let Some(object) = get(client, &self.machine, namespace, name).await? else {
-            return Ok(None);
-        };
-        let read = Machine {
+        let found = get(client, &self.machine, namespace, name).await?;
+        found.as_ref().map(Self::read_machine).transpose()
+    }
+
+    /// What matters of a `Cluster`.
+    ///
+    /// # Errors
+    /// When a field is not of the type that Cluster API documents.
+    pub fn read_cluster(object: &DynamicObject) -> Result<Cluster, kube::Error> {
+        Ok(Cluster {
+            name: object.name_any(),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            ..parse(object)?
+        })
+    }
+
+    /// What matters of a `Machine`.
+    ///
+    /// # Errors
+    /// When a field is not of the type that Cluster API documents.
+    pub fn read_machine(object: &DynamicObject) -> Result<Machine, kube::Error> {
+        Ok(Machine {
             name: object.name_any(),
             deleting: object.metadata.deletion_timestamp.is_some(),
             control_plane: object.labels().contains_key(names::CONTROL_PLANE_LABEL),
-            ..parse(&object)?
-        };
-        Ok(Some(read))
+            ..parse(object)?
+        })
     }
 }
 

@@ -20,10 +20,10 @@ pub async fn connect() -> Result<Clients> {
     let config = Config::infer().await.context(
         "no way to reach Kubernetes: set KUBECONFIG, or run in a cluster with a service account",
     )?;
-    // Watches end by themselves within 290 s (the server's default in kube's watcher).
+    // Watches end by themselves after a minute.
     Ok(Clients {
         calls: client(config.clone(), Duration::from_secs(30))?,
-        watches: client(config, Duration::from_secs(295))?,
+        watches: client(config, Duration::from_secs(75))?,
     })
 }
 

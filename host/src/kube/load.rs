@@ -1,14 +1,17 @@
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use capmaas_api::cluster_api::{Cluster, Machine};
 use capmaas_api::{MaasCluster, MaasMachine, names};
 use capmaas_core::{Settings, cluster, machine, node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client};
 
-use super::ClusterApi;
+use super::{ClusterApi, Mirror};
 
-/// Puts the snapshots together: every object straight from the API server, so that nothing is
-/// decided on what a cache missed.
+/// Puts the snapshots together: straight from the API server before anything is done, from what the watches have shown
+/// where nothing has to be.
 #[derive(Clone)]
 pub struct Loader {
     /// The management cluster.
@@ -17,6 +20,8 @@ pub struct Loader {
     pub cluster_api: ClusterApi,
     /// Configuration.
     pub settings: Settings,
+    /// What the watches have shown.
+    pub mirror: Arc<Mirror>,
 }
 
 impl Loader {
@@ -32,26 +37,19 @@ impl Loader {
     ) -> Result<Option<machine::Snapshot>, kube::Error> {
         let api: Api<MaasMachine> = Api::namespaced(self.client.clone(), namespace);
         let Some(object) = api.get_opt(name).await? else { return Ok(None) };
-        let owner = owner(&object.metadata, "Machine").map(|o| o.name.clone());
-        let machine = match owner {
-            Some(owner) => self.cluster_api.get_machine(&self.client, namespace, &owner).await?,
+        let machine = match owner(&object.metadata, "Machine") {
+            Some(owner) => {
+                self.cluster_api.get_machine(&self.client, namespace, &owner.name).await?
+            }
             None => None,
         };
-        let label = label(&object.metadata, names::CLUSTER_NAME_LABEL);
-        let in_machine = machine.as_ref().map(|m| m.spec.cluster_name.clone());
-        let cluster = match in_machine.filter(|n| !n.is_empty()).or(label) {
+        let cluster = match cluster_of(&object, machine.as_ref()) {
             Some(name) => self.cluster_api.get_cluster(&self.client, namespace, &name).await?,
             None => None,
         };
-        let infrastructure = cluster.as_ref().and_then(|c| {
-            let reference = c.spec.infrastructure_ref.as_ref()?;
-            reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasCluster").map(str::to_owned)
-        });
-        let maas_cluster = match infrastructure {
+        let maas_cluster = match cluster.as_ref().and_then(infrastructure) {
             Some(name) => {
-                Api::<MaasCluster>::namespaced(self.client.clone(), namespace)
-                    .get_opt(&name)
-                    .await?
+                Api::<MaasCluster>::namespaced(self.client.clone(), namespace).get_opt(name).await?
             }
             None => None,
         };
@@ -65,6 +63,50 @@ impl Loader {
             maas_cluster,
             node,
         }))
+    }
+
+    /// The same as the watches have shown it; `None` when they have not shown all of it, or not what we wrote ourselves.
+    pub fn machine_as_watched(
+        &self,
+        object: &MaasMachine,
+        node: Option<node::NodeObservation>,
+    ) -> Option<machine::Snapshot> {
+        let mirror = &self.mirror;
+        if !mirror.holds_our_writes(object) {
+            return None;
+        }
+        let namespace = object.metadata.namespace.as_deref()?;
+        let owner = owner(&object.metadata, "Machine")?;
+        let machine = mirror.core_machines.get(namespace, &owner.name)?;
+        let cluster = cluster_of(object, Some(&machine))?;
+        let cluster = mirror.core_clusters.get(namespace, &cluster)?;
+        let maas_cluster = ObjectRef::new(infrastructure(&cluster)?).within(namespace);
+        let maas_cluster = mirror.clusters.get(&maas_cluster)?;
+        Some(machine::Snapshot {
+            now: now(),
+            settings: self.settings.clone(),
+            object: object.clone(),
+            machine: Some((*machine).clone()),
+            cluster: Some((*cluster).clone()),
+            maas_cluster: Some((*maas_cluster).clone()),
+            node,
+        })
+    }
+
+    /// A `Cluster` as the watch has shown it, else from the API server.
+    ///
+    /// # Errors
+    /// When the API server does not answer properly.
+    pub async fn core_cluster(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Cluster>>, kube::Error> {
+        if let Some(shown) = self.mirror.core_clusters.get(namespace, name) {
+            return Ok(Some(shown));
+        }
+        let found = self.cluster_api.get_cluster(&self.client, namespace, name).await?;
+        Ok(found.map(Arc::new))
     }
 
     /// What is seen of one `MaasCluster`; `None` when it is gone.
@@ -91,6 +133,18 @@ impl Loader {
             v1beta1_only: self.cluster_api.v1beta1_only,
         }))
     }
+}
+
+/// The name of a machine's `Cluster`.
+fn cluster_of(object: &MaasMachine, machine: Option<&Machine>) -> Option<String> {
+    let in_machine = machine.map(|m| m.spec.cluster_name.clone()).filter(|n| !n.is_empty());
+    in_machine.or_else(|| label(&object.metadata, names::CLUSTER_NAME_LABEL))
+}
+
+/// The name of a cluster's `MaasCluster`.
+fn infrastructure(cluster: &Cluster) -> Option<&str> {
+    let reference = cluster.spec.infrastructure_ref.as_ref()?;
+    reference.name_of(names::INFRASTRUCTURE_GROUP, "MaasCluster")
 }
 
 /// The owner of a kind in Cluster API's group, whatever its version: it depends on the age of

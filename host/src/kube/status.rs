@@ -1,13 +1,14 @@
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::writes::FIELD_MANAGER;
 
-/// Writes a status if it differs from what the object has, under the version it was computed for.
+/// Writes a status if it differs from what the object has, under the version it was computed for. Returns the new version
+/// of the object, if it was written.
 ///
 /// # Errors
 /// A conflict when the object has changed since; whatever the API server answers otherwise.
@@ -18,7 +19,7 @@ pub async fn write_status<K, S>(
     resource_version: &str,
     before: Option<&S>,
     after: &S,
-) -> Result<bool, kube::Error>
+) -> Result<Option<String>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -29,15 +30,15 @@ where
     let as_value = |s: &S| serde_json::to_value(s).map_err(kube::Error::SerdeError);
     let old = before.map(as_value).transpose()?.unwrap_or_else(|| json!({}));
     let new = as_value(after)?;
-    let Some(difference) = merge_difference(&old, &new) else { return Ok(false) };
+    let Some(difference) = merge_difference(&old, &new) else { return Ok(None) };
     let body = json!({
         "metadata": { "resourceVersion": resource_version },
         "status": difference,
     });
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-    api.patch_status(name, &params, &Patch::Merge(&body)).await?;
-    Ok(true)
+    let written = api.patch_status(name, &params, &Patch::Merge(&body)).await?;
+    Ok(written.resource_version())
 }
 
 /// The JSON merge patch (RFC 7386) from `old` to `new`; `None` when they are the same.

@@ -1,73 +1,23 @@
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use capmaas_core::{CallError, Category, Read, Reply};
-use reqwest::{Method, StatusCode, header};
-use serde_json::Value;
-use tokio::sync::Semaphore;
+use anyhow::Result;
+use capmaas_core::{CallError, Category, Effect, Read, Reply};
 
-use super::{ApiKey, Endpoint};
+use super::gathering::Gathering;
+use super::wire::{Options, Wire};
+use super::{effects, reads};
 
-/// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
-const IN_FLIGHT: usize = 6;
-/// So many of them may be writes: releases that wait for a BMC must not keep DNS from being looked at.
-const WRITES_IN_FLIGHT: usize = 4;
-/// MAAS answers a release only when the machine is off, which may take minutes.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(180);
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// A machine is tens of KB, and a listing of thousands has to fit.
-const LARGEST_BODY: usize = 64 << 20;
 /// How long an answer that changes rarely (who we are, version, images) is kept: long enough for a
 /// cluster's machines to share it, short enough that nobody waits for a correction to be seen.
 const KEPT: Duration = Duration::from_secs(20);
 
-/// How MAAS is reached.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where.
-    pub endpoint: Endpoint,
-    /// As whom.
-    pub key: ApiKey,
-    /// PEM file with certificate authorities to trust in addition to the system's.
-    pub ca_file: Option<PathBuf>,
-    /// Trust any certificate.
-    pub insecure: bool,
-}
-
 /// A client of one MAAS.
 pub struct Client {
-    http: reqwest::Client,
-    options: Options,
-    slots: Semaphore,
-    write_slots: Semaphore,
+    wire: Arc<Wire>,
+    gathering: Gathering,
     kept: Mutex<HashMap<String, (Instant, Reply)>>,
-}
-
-/// A call: method, path below `/api/2.0/`, query or form.
-pub(super) struct Call<'a> {
-    pub(super) method: Method,
-    pub(super) path: &'a str,
-    pub(super) query: Vec<(&'a str, String)>,
-    pub(super) form: Vec<(&'a str, String)>,
-}
-
-impl<'a> Call<'a> {
-    pub(super) fn get(path: &'a str, query: Vec<(&'a str, String)>) -> Self {
-        Self { method: Method::GET, path, query, form: vec![] }
-    }
-
-    pub(super) fn send(
-        method: Method,
-        path: &'a str,
-        op: Option<&'a str>,
-        form: Vec<(&'a str, String)>,
-    ) -> Self {
-        let query = op.map(|op| ("op", op.to_owned())).into_iter().collect();
-        Self { method, path, query, form }
-    }
 }
 
 impl Client {
@@ -76,263 +26,44 @@ impl Client {
     /// # Errors
     /// When the CA file cannot be read or holds no certificate.
     pub fn new(options: Options) -> Result<Self> {
-        let mut builder = reqwest::Client::builder()
-            // Credentials never follow a redirect, and MAAS's API does not redirect.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .pool_idle_timeout(Duration::from_secs(60))
-            .user_agent(concat!("capmaas/", env!("CARGO_PKG_VERSION")));
-        if let Some(path) = &options.ca_file {
-            let pem = std::fs::read(path)
-                .with_context(|| format!("cannot read the MAAS CA file {}", path.display()))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .ok()
-                .filter(|found| !found.is_empty())
-                .with_context(|| format!("{} holds no PEM certificate", path.display()))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
-        if options.insecure {
-            builder = builder.tls_danger_accept_invalid_certs(true);
-        }
-        Ok(Self {
-            http: builder.build().context("cannot set up the HTTP client")?,
-            options,
-            slots: Semaphore::new(IN_FLIGHT),
-            write_slots: Semaphore::new(WRITES_IN_FLIGHT),
-            kept: Mutex::new(HashMap::new()),
-        })
+        let wire = Arc::new(Wire::new(options)?);
+        Ok(Self { gathering: Gathering::new(wire.clone()), wire, kept: Mutex::default() })
     }
 
-    /// Carries out a read. An answer that changes rarely may be some seconds old.
+    /// Carries out a read. An answer that changes rarely may be some seconds old, and machines that
+    /// are asked for at the same time are asked for together.
     pub async fn read(&self, read: &Read) -> Reply {
-        if !matches!(read, Read::WhoAmI | Read::Version | Read::Images) {
-            return super::reads::read(self, read).await.unwrap_or_else(Reply::Failed);
-        }
+        let outcome = match read {
+            Read::Machine(id) => self.gathering.machine(id).await,
+            Read::WhoAmI | Read::Version | Read::Images => self.rarely_changing(read).await,
+            _ => reads::read(&self.wire, read).await,
+        };
+        outcome.unwrap_or_else(Reply::Failed)
+    }
+
+    /// Carries out one effect. `user_data` is the bootstrap data that a deploy or a power-on sends.
+    pub async fn perform(&self, effect: &Effect, user_data: Option<&str>) -> Reply {
+        effects::perform(&self.wire, effect, user_data).await.unwrap_or_else(Reply::Failed)
+    }
+
+    async fn rarely_changing(&self, read: &Read) -> Result<Reply, CallError> {
         let name = format!("{read:?}");
         if let Some(reply) = self.recent(&name) {
-            return reply;
+            return Ok(reply);
         }
-        match super::reads::read(self, read).await {
-            Ok(reply) => {
-                let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
-                kept.insert(name, (Instant::now(), reply.clone()));
-                reply
-            }
-            Err(error) => Reply::Failed(error),
+        let outcome = reads::read(&self.wire, read).await;
+        let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
+        match &outcome {
+            Ok(reply) => drop(kept.insert(name, (Instant::now(), reply.clone()))),
+            Err(error) if error.category == Category::Unauthorized => kept.clear(),
+            Err(_) => {}
         }
+        outcome
     }
 
     fn recent(&self, name: &str) -> Option<Reply> {
         let kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
         let (at, reply) = kept.get(name)?;
         (at.elapsed() < KEPT).then(|| reply.clone())
-    }
-
-    fn forget(&self) {
-        self.kept.lock().unwrap_or_else(|e| e.into_inner()).clear();
-    }
-
-    /// One call; the JSON of its answer, `Null` when there is none.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, CallError> {
-        let reading = call.method == Method::GET;
-        let closed = |_| CallError::new(Category::Unavailable, "shutting down");
-        let _write = match reading {
-            true => None,
-            false => Some(self.write_slots.acquire().await.map_err(closed)?),
-        };
-        let _slot = self.slots.acquire().await.map_err(closed)?;
-        let mut url = self.options.endpoint.url(call.path);
-        if !call.query.is_empty() {
-            url.query_pairs_mut().extend_pairs(&call.query);
-        }
-        let timeout = if reading { READ_TIMEOUT } else { WRITE_TIMEOUT };
-        let mut request = self
-            .http
-            .request(call.method.clone(), url)
-            .timeout(timeout)
-            .header(header::ACCEPT, "application/json")
-            .header(header::AUTHORIZATION, self.options.key.authorization());
-        if !reading && call.method != Method::DELETE {
-            // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
-            request = request.form(&call.form);
-        }
-        let response = request.send().await.map_err(|e| transport(&e))?;
-        let answer = self.answer(response, reading).await;
-        tracing::debug!(
-            method = %call.method,
-            path = call.path,
-            op = call.query.iter().find(|(k, _)| *k == "op").map(|(_, v)| v.as_str()),
-            status = answer.as_ref().err().and_then(|e| e.status).unwrap_or(200),
-            "MAAS call"
-        );
-        answer
-    }
-
-    async fn answer(
-        &self,
-        mut response: reqwest::Response,
-        reading: bool,
-    ) -> Result<Value, CallError> {
-        let status = response.status();
-        let html = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .is_some_and(|t| t.starts_with("text/html"));
-        let retry_after = response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|v| v.to_str().ok()?.trim().parse().ok());
-        let mut body = Vec::new();
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST_BODY => {
-                    body.extend_from_slice(&chunk);
-                }
-                Ok(Some(_)) => {
-                    return Err(CallError::new(Category::Malformed, "the answer is too large"));
-                }
-                Ok(None) => break,
-                // The call was carried out; only what it says is lost.
-                Err(_) if reading => {
-                    return Err(CallError::new(Category::Unavailable, "the answer broke off"));
-                }
-                Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
-            }
-        }
-        if status.is_success() {
-            return parse(&body, reading);
-        }
-        let error = refusal(status, html, retry_after, &String::from_utf8_lossy(&body));
-        if error.category == Category::Unauthorized {
-            self.forget();
-        }
-        Err(error)
-    }
-}
-
-fn parse(body: &[u8], reading: bool) -> Result<Value, CallError> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(body).map_err(|_| {
-        let category = if reading { Category::Malformed } else { Category::Unknown };
-        CallError::new(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
-    })
-}
-
-/// What a request that got no answer means for an effect.
-fn transport(error: &reqwest::Error) -> CallError {
-    use std::error::Error;
-    let mut text = String::new();
-    let mut cause: Option<&dyn Error> = error.source();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    let tls = text.contains("certificate") || text.contains("CertificateRequired");
-    let category = match () {
-        () if tls => Category::Tls,
-        // Nothing was sent, so nothing was done.
-        () if error.is_connect() || error.is_builder() => Category::Unavailable,
-        () => Category::Unknown,
-    };
-    let message = match () {
-        () if error.is_timeout() && !error.is_connect() => "no answer in time".to_owned(),
-        () if text.is_empty() => "the connection broke".to_owned(),
-        () => text,
-    };
-    CallError::new(category, &message)
-}
-
-/// What MAAS's refusal means. Texts are MAAS's own (3.5 – 3.7).
-fn refusal(status: StatusCode, html: bool, retry_after: Option<u64>, body: &str) -> CallError {
-    let code = status.as_u16();
-    // Anonymous callers of /machines/ have a handler of their own, which knows no such operation.
-    let anonymous = code == 400 && body.starts_with("Unrecognised signature");
-    let category = match code {
-        401 => Category::Unauthorized,
-        400 if anonymous => Category::Unauthorized,
-        403 => Category::Forbidden,
-        404 => Category::NotFound,
-        409 if html => Category::Conflict,
-        409 => Category::State,
-        502..=504 if html => Category::Unavailable,
-        300..=399 => Category::Malformed,
-        500..=599 => Category::Server,
-        _ => Category::BadRequest,
-    };
-    CallError { category, status: Some(code), message: words(code, html, body), retry_after }
-}
-
-fn words(code: u16, html: bool, body: &str) -> String {
-    match code {
-        // The body of a 401 may hold the very signature that would have been right.
-        401 if body.contains("Expired timestamp") => "expired timestamp".into(),
-        401 => "the API key is not accepted".into(),
-        300..=399 => {
-            "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into()
-        }
-        _ if html => format!("HTTP {code}"),
-        _ if body.trim().is_empty() => match code {
-            403 => "not allowed, or the machine is locked".into(),
-            _ => format!("HTTP {code} without a text"),
-        },
-        _ => flatten(body),
-    }
-}
-
-/// `{"tags": ["No such tag(s): 'x'."]}` becomes `tags: No such tag(s): 'x'.`
-fn flatten(body: &str) -> String {
-    let text = match serde_json::from_str::<Value>(body) {
-        Ok(Value::Object(fields)) => fields
-            .iter()
-            .map(|(field, problems)| match problems {
-                Value::Array(list) => {
-                    let all: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-                    format!("{field}: {}", all.join(" "))
-                }
-                other => format!("{field}: {other}"),
-            })
-            .collect::<Vec<_>>()
-            .join("; "),
-        _ => body.split_whitespace().collect::<Vec<_>>().join(" "),
-    };
-    text.chars().filter(|c| !c.is_control()).take(500).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn category(code: u16, html: bool, body: &str) -> Category {
-        refusal(StatusCode::from_u16(code).unwrap(), html, None, body).category
-    }
-
-    #[test]
-    fn a_conflict_is_told_from_a_state_by_its_content_type() {
-        assert_eq!(category(409, false, "No machine available."), Category::State);
-        assert_eq!(category(409, true, "<html>"), Category::Conflict);
-    }
-
-    #[test]
-    fn an_anonymous_refusal_is_a_matter_of_the_key() {
-        let body = "Unrecognised signature: method=GET op=None";
-        assert_eq!(category(400, false, body), Category::Unauthorized);
-        assert_eq!(category(400, false, "Invalid limit"), Category::BadRequest);
-    }
-
-    #[test]
-    fn the_secret_in_a_401_is_never_repeated() {
-        let body =
-            "Authorization Error: 'Invalid signature. Expected signature base string: &s3cret'";
-        let error = refusal(StatusCode::UNAUTHORIZED, true, None, body);
-        assert!(!error.message.contains("s3cret"), "{}", error.message);
-    }
-
-    #[test]
-    fn a_form_error_names_its_fields() {
-        let body = r#"{"tags": ["No such tag(s): 'x'."], "zone": ["No such zone(s): y."]}"#;
-        assert_eq!(flatten(body), "tags: No such tag(s): 'x'.; zone: No such zone(s): y.");
     }
 }

@@ -3,18 +3,13 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::answers;
-use super::client::{Call, Client};
+
 use super::reads::{constraint_parameters, machine_path};
+use super::wire::{Call, Wire};
 
-impl Client {
-    /// Carries out one effect. `user_data` is the bootstrap data that a deploy or a power-on sends.
-    pub async fn perform(&self, effect: &Effect, user_data: Option<&str>) -> Reply {
-        perform(self, effect, user_data).await.unwrap_or_else(Reply::Failed)
-    }
-}
-
-async fn perform(
-    maas: &Client,
+/// Carries out one effect. `user_data` is the bootstrap data that a deploy or a power-on sends.
+pub(super) async fn perform(
+    maas: &Wire,
     effect: &Effect,
     user_data: Option<&str>,
 ) -> Result<Reply, CallError> {
@@ -107,7 +102,7 @@ async fn perform(
 }
 
 async fn operation(
-    maas: &Client,
+    maas: &Wire,
     system_id: &str,
     op: &str,
     form: Vec<(&str, String)>,

@@ -8,8 +8,13 @@ mod client;
 mod credentials;
 mod effects;
 mod endpoint;
+mod gathering;
+mod health;
 mod reads;
+mod refusals;
+mod wire;
 
-pub use client::{Client, Options};
+pub use client::Client;
 pub use credentials::ApiKey;
 pub use endpoint::Endpoint;
+pub use wire::Options;

@@ -1,11 +1,13 @@
+use std::collections::BTreeMap;
+
 use capmaas_core::policy::AllocateConstraints;
 use capmaas_core::{CallError, Category, Read, Reply};
 
 use super::answers;
-use super::client::{Call, Client};
+use super::wire::{Call, Wire};
 
 /// Carries out one read.
-pub(super) async fn read(maas: &Client, read: &Read) -> Result<Reply, CallError> {
+pub(super) async fn read(maas: &Wire, read: &Read) -> Result<Reply, CallError> {
     match read {
         Read::Machine(id) => absent(maas.call(Call::get(&machine_path(id)?, vec![])).await, |v| {
             Ok(Reply::Machine(Box::new(answers::machine(v)?)))
@@ -83,12 +85,31 @@ fn absent(
     }
 }
 
-async fn machines(maas: &Client, query: Vec<(&str, String)>) -> Result<Reply, CallError> {
+/// Several machines at once, by system id. Those that MAAS does not show are missing; one that cannot be read spoils
+/// no other.
+pub(super) async fn machines_by_id(
+    maas: &Wire,
+    ids: &[String],
+) -> Result<BTreeMap<String, Result<Reply, CallError>>, CallError> {
+    let query = ids.iter().map(|id| ("id", id.clone())).collect();
+    let found = maas.call(Call::get("machines/", query)).await?;
+    let list = match found {
+        serde_json::Value::Array(list) => list,
+        _ => return Err(CallError::new(Category::Malformed, "MAAS shows no list of machines")),
+    };
+    let with_id = list.into_iter().filter_map(|machine| {
+        let id = machine.get("system_id")?.as_str()?.to_owned();
+        Some((id, answers::machine(machine).map(|m| Reply::Machine(Box::new(m)))))
+    });
+    Ok(with_id.collect())
+}
+
+async fn machines(maas: &Wire, query: Vec<(&str, String)>) -> Result<Reply, CallError> {
     let found = maas.call(Call::get("machines/", query)).await?;
     Ok(Reply::Machines(answers::list(found, answers::machine)?))
 }
 
-async fn names(maas: &Client, path: &str) -> Result<Reply, CallError> {
+async fn names(maas: &Wire, path: &str) -> Result<Reply, CallError> {
     Ok(Reply::Names(answers::names(maas.call(Call::get(path, vec![])).await?)?))
 }
 

@@ -1,18 +1,20 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Result;
-use capmaas_api::{MaasCluster, MaasMachine, names};
-use capmaas_core::machine;
+use capmaas_api::{MaasMachine, MaasMachineStatus, names};
+use capmaas_core::{Reply, machine};
 use futures::StreamExt;
+use futures::channel::mpsc::UnboundedReceiver;
+use kube::ResourceExt;
 use kube::runtime::controller::{Action, Config, Controller};
-use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Resource, ResourceExt};
+use kube::runtime::reflector::ObjectRef;
 use tokio::sync::watch::Receiver;
 
 use super::nodes::Book;
-use super::{Interrupted, Shared, action, after_error, heard, referenced, stopped, trigger};
+use super::turns::{Turn, Turns};
+use super::{Interrupted, Shared, action, after_error, heard, stopped};
+use crate::reconcile::Told;
 
 struct Machines {
     shared: Shared,
@@ -20,104 +22,86 @@ struct Machines {
     turns: Turns,
 }
 
-/// Held by the machine of a cluster that may allocate.
-type Turn = Arc<tokio::sync::Mutex<()>>;
-
-/// One lock a cluster: machines of one cluster are allocated one after another.
-#[derive(Default)]
-struct Turns(Mutex<HashMap<(String, String), Turn>>);
-
-impl Turns {
-    fn of(&self, namespace: &str, cluster: &str) -> Turn {
-        let mut turns = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        turns.entry((namespace.to_owned(), cluster.to_owned())).or_default().clone()
-    }
-}
-
-pub(super) async fn run(shared: Shared, nodes: Book, stop: Receiver<bool>) -> Result<()> {
-    let api = shared.api::<MaasMachine>();
-    let (reader, writer) = store::<MaasMachine>();
-    let changes = watcher(api, shared.ours())
-        .default_backoff()
-        .reflect(writer)
-        .applied_objects()
-        .predicate_filter(trigger::machine, kube::runtime::PredicateConfig::default());
-    let (by_machine, by_cluster, by_infrastructure) =
-        (reader.clone(), reader.clone(), reader.clone());
-    let core = shared.loader.cluster_api.clone();
-    let concurrency = Config::default().concurrency(shared.machine_concurrency);
+pub(super) async fn run(
+    shared: Shared,
+    nodes: Book,
+    calls: UnboundedReceiver<ObjectRef<MaasMachine>>,
+    stop: Receiver<bool>,
+) -> Result<()> {
     let node_news = nodes.news();
-    Controller::for_stream(changes, reader)
-        .with_config(concurrency)
-        .watches_stream_with(
-            shared.core_changes(&core.machine, trigger::core_machine),
-            move |m| referenced(&by_machine, &m, "MaasMachine"),
-            core.machine.clone(),
-        )
-        .watches_stream_with(
-            shared.core_changes(&core.cluster, trigger::core_cluster),
-            move |c| {
-                let namespace = c.namespace().unwrap_or_default();
-                of_cluster(&by_cluster, &namespace, &c.name_any(), false)
-            },
-            core.cluster.clone(),
-        )
-        .watches_stream(shared.our_changes::<MaasCluster>(trigger::record), move |c| {
-            let cluster = c.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
-            // Only control planes wait for anything in it: the DNS record.
-            of_cluster(&by_infrastructure, &c.namespace().unwrap_or_default(), &cluster, true)
-        })
+    let (turns, called) = Turns::new();
+    Controller::for_stream(futures::stream::pending(), shared.loader.mirror.machines.clone())
+        .with_config(Config::default().concurrency(shared.machine_concurrency))
+        .reconcile_on(calls)
         .reconcile_on(node_news)
+        .reconcile_on(called)
         .graceful_shutdown_on(stopped(stop))
         .run(
             reconcile,
             |_, error, _| after_error(error),
-            Arc::new(Machines { shared, nodes, turns: Turns::default() }),
+            Arc::new(Machines { shared, nodes, turns }),
         )
         .for_each(heard)
         .await;
     Ok(())
 }
 
-fn of_cluster(
-    store: &Store<MaasMachine>,
-    namespace: &str,
-    cluster: &str,
-    control_planes: bool,
-) -> Vec<ObjectRef<MaasMachine>> {
-    let belongs = |m: &Arc<MaasMachine>| {
-        m.meta().namespace.as_deref() == Some(namespace)
-            && m.labels().get(names::CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
-            && (!control_planes || m.labels().contains_key(names::CONTROL_PLANE_LABEL))
-    };
-    store.state().iter().filter(|m| belongs(m)).map(|m| ObjectRef::from_obj(&**m)).collect()
-}
+/// Whoever waits for its turn is called; this is for a call that got lost.
+const TURN_LOST: Duration = Duration::from_secs(30);
 
 async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action, Interrupted> {
     let namespace = object.namespace().unwrap_or_default();
     let name = object.name_any();
+    let turn = Mutex::new(if machine::takes_turn(&object) {
+        let cluster = object.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
+        match of.turns.take((namespace.clone(), cluster), ObjectRef::from_obj(&*object)) {
+            Some(turn) => Some(turn),
+            None => return Ok(Action::requeue(TURN_LOST)),
+        }
+    } else {
+        None
+    });
     let loader = &of.shared.loader;
     let node = of.nodes.get(&object);
+    // A look at what the watches have shown is enough as long as nothing is to be done.
+    if let Some(snapshot) = loader.machine_as_watched(&object, node.clone()) {
+        let stands = async {
+            let now = loader.machine(&namespace, &name, node.clone()).await;
+            now.ok().flatten().is_some_and(|now| snapshot.shows_what(&now))
+        };
+        match of.tell(&snapshot, &turn, stands).await {
+            Told::Done(done) => return of.shared.conclude(&snapshot.object, &done).await,
+            Told::Outdated => {}
+            Told::Endless => return Ok(action(Some(snapshot.settings.drift))),
+        }
+    }
     let Some(snapshot) = loader.machine(&namespace, &name, node).await? else {
         of.nodes.forget(&object);
         return Ok(Action::await_change());
     };
-    let cluster = snapshot.cluster.as_ref().map(|c| c.name.clone()).unwrap_or_default();
-    let turn = machine::takes_turn(&snapshot).then(|| of.turns.of(&namespace, &cluster));
-    let _turn = match &turn {
-        // Waiting here would hold a place that other clusters need.
-        Some(turn) => match turn.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(_) => return Ok(Action::requeue(std::time::Duration::from_secs(1))),
-        },
-        None => None,
-    };
-    let Some(done) = of.shared.world.run(|replies| machine::next(&snapshot, replies)).await else {
+    let Told::Done(done) = of.tell(&snapshot, &turn, std::future::ready(true)).await else {
         return Ok(action(Some(snapshot.settings.drift)));
     };
     if snapshot.object.metadata.deletion_timestamp.is_some() && done.status.is_none() {
         of.nodes.forget(&snapshot.object);
     }
     of.shared.conclude(&snapshot.object, &done).await
+}
+
+impl Machines {
+    async fn tell(
+        &self,
+        snapshot: &machine::Snapshot,
+        turn: &Mutex<Option<Turn>>,
+        stands: impl Future<Output = bool>,
+    ) -> Told<MaasMachineStatus> {
+        let next = |replies: &[Reply]| {
+            let step = machine::next(snapshot, replies);
+            if !machine::keeps_turn(&step) {
+                turn.lock().unwrap_or_else(|e| e.into_inner()).take();
+            }
+            step
+        };
+        self.shared.world.run(next, stands).await
+    }
 }

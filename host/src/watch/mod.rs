@@ -1,9 +1,11 @@
 //! When a reconcile runs: watches, what they map to, and timers.
 
 mod clusters;
+mod hub;
 mod machines;
 mod nodes;
 mod trigger;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +19,11 @@ use kube::api::DynamicObject;
 use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{PredicateConfig, WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 
-use crate::kube::{Events, Loader, write_status};
+use crate::kube::{Events, Loader, Writers, write_status};
 use crate::reconcile::World;
 
 /// What every controller needs.
@@ -47,18 +49,21 @@ pub struct Shared {
 ///
 /// # Errors
 /// When a controller ends by itself.
-pub async fn run(shared: Shared, stop: Receiver<bool>) -> Result<()> {
+pub async fn run(shared: Shared, writers: Writers, stop: Receiver<bool>) -> Result<()> {
     let nodes = nodes::Book::new();
+    let (watches, calls) = hub::open(&shared, writers);
+    let watches = tokio::spawn(watches);
     let mut controllers = JoinSet::new();
-    controllers.spawn(clusters::run(shared.clone(), stop.clone()));
-    controllers.spawn(machines::run(shared.clone(), nodes.clone(), stop.clone()));
-    controllers.spawn(nodes::run(shared, nodes, stop.clone()));
+    controllers.spawn(clusters::run(shared.clone(), calls.clusters, stop.clone()));
+    controllers.spawn(machines::run(shared.clone(), nodes.clone(), calls.machines, stop.clone()));
+    controllers.spawn(nodes::run(shared, nodes, calls.nodes, stop.clone()));
     while let Some(ended) = controllers.join_next().await {
         ended.context("a controller broke down")??;
         if !*stop.borrow() {
             bail!("a controller has ended although nobody stopped it");
         }
     }
+    watches.abort();
     Ok(())
 }
 
@@ -95,38 +100,6 @@ impl Shared {
         }
     }
 
-    /// Changes of one of Cluster API's kinds that matter to us. An object that has gone matters to
-    /// nobody: ours are deleted before it.
-    fn core_changes(
-        &self,
-        resource: &kube::api::ApiResource,
-        matters: fn(&DynamicObject) -> Option<u64>,
-    ) -> impl futures::Stream<Item = Result<DynamicObject, watcher::Error>> + use<> {
-        watcher(self.dynamic(resource), watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-            .predicate_filter(matters, PredicateConfig::default())
-    }
-
-    /// The same for a kind of ours.
-    fn our_changes<K>(
-        &self,
-        matters: fn(&K) -> Option<u64>,
-    ) -> impl futures::Stream<Item = Result<K, watcher::Error>> + use<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
-    {
-        watcher(self.api::<K>(), watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-            .predicate_filter(matters, PredicateConfig::default())
-    }
-
     /// The end of a reconcile: events, status, and when to look again.
     async fn conclude<K>(&self, object: &K, done: &Done<K::Status>) -> Result<Action, Interrupted>
     where
@@ -145,7 +118,12 @@ impl Shared {
             match write_status::<K, _>(client, &namespace, &name, version, before, status).await {
                 // The object went while its status was computed.
                 Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                written => drop(written?),
+                Err(error) => return Err(error.into()),
+                Ok(None) => {}
+                Ok(Some(now)) if K::kind(&()) == "MaasMachine" => {
+                    self.loader.mirror.wrote(&namespace, &name, &now);
+                }
+                Ok(Some(_)) => {}
             }
         }
         Ok(action(done.requeue))
@@ -153,7 +131,7 @@ impl Shared {
 
     /// Watch settings for our own kinds.
     fn ours(&self) -> watcher::Config {
-        let config = watcher::Config::default();
+        let config = hub::config();
         match &self.watch_filter {
             Some(value) => {
                 let label = capmaas_api::names::WATCH_FILTER_LABEL;

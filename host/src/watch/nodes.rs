@@ -7,6 +7,7 @@ use anyhow::Result;
 use capmaas_api::MaasMachine;
 use capmaas_core::machine::node_snapshot;
 use capmaas_core::node::{self, NodeObservation};
+use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, StreamExt};
 use kube::ResourceExt;
 use kube::runtime::controller::{Action, Config, Controller};
@@ -15,6 +16,7 @@ use tokio::sync::broadcast;
 use tokio::sync::watch::Receiver;
 
 use super::{Interrupted, Shared, action, after_error, heard, stopped};
+use crate::reconcile::Told;
 
 /// A dead workload cluster takes ten seconds a look; these many are looked at at once.
 const LOOKS: u16 = 16;
@@ -77,8 +79,14 @@ fn key(object: &MaasMachine) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-pub(super) async fn run(shared: Shared, book: Book, stop: Receiver<bool>) -> Result<()> {
-    Controller::new(shared.api::<MaasMachine>(), shared.ours())
+pub(super) async fn run(
+    shared: Shared,
+    book: Book,
+    calls: UnboundedReceiver<ObjectRef<MaasMachine>>,
+    stop: Receiver<bool>,
+) -> Result<()> {
+    Controller::for_stream(futures::stream::pending(), shared.loader.mirror.machines.clone())
+        .reconcile_on(calls)
         .with_config(Config::default().concurrency(LOOKS))
         .graceful_shutdown_on(stopped(stop))
         .run(look, |_, error, _| after_error(error), Arc::new((shared, book)))
@@ -94,12 +102,14 @@ async fn look(object: Arc<MaasMachine>, of: Arc<(Shared, Book)>) -> Result<Actio
     };
     let loader = &shared.loader;
     let (namespace, cluster) = (snapshot.namespace.as_str(), snapshot.cluster.as_str());
-    let cluster = loader.cluster_api.get_cluster(&loader.client, namespace, cluster).await?;
+    let cluster = loader.core_cluster(namespace, cluster).await?;
     if cluster.is_none_or(|c| c.paused() || c.deleting) {
         return Ok(action(Some(snapshot.drift)));
     }
-    let done = shared.world.run(|replies| node::next(&snapshot, replies)).await;
-    let Some(done) = done else { return Ok(action(Some(snapshot.drift))) };
+    let next = |replies: &[_]| node::next(&snapshot, replies);
+    let Told::Done(done) = shared.world.run(next, std::future::ready(true)).await else {
+        return Ok(action(Some(snapshot.drift)));
+    };
     if let Some(observation) = done.status {
         book.note(&object, observation);
     }

@@ -47,10 +47,11 @@ async fn where_nobody_listens_nothing_was_done() {
     drop(listener);
     let nowhere = client(&url, KEY);
     let error = failed(nowhere.perform(&allocate(Default::default()), None).await);
-    assert_eq!((error.category, error.status), (Category::Unavailable, None));
+    assert_eq!((error.category, error.status), (Category::Unreachable, None));
     assert!(error.endpoint_wide() && !error.message.is_empty());
+    assert!(!error.ambiguous(), "nothing was sent");
     let error = failed(nowhere.read(&Read::Zones).await);
-    assert_eq!(error.category, Category::Unavailable);
+    assert_eq!(error.category, Category::Unreachable);
     assert!(!format!("{error:?}").contains("secret"));
 }
 

@@ -7,3 +7,4 @@ mod reads;
 mod records;
 mod refusals;
 mod tls;
+mod together;

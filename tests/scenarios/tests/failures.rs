@@ -186,18 +186,18 @@ async fn a_machine_that_is_marked_for_remediation_is_left_to_cluster_api() -> Re
     stage.machine("c", &Machine::worker("w"))?;
     stage.reason("w", "MachineDeployed", "MachineDeploying").await?;
     let host = stage.host("w").await?.context("a host")?;
+    let path = format!("/machines/{}/", host.system_id);
+    let looks = || stage.maas.calls().iter().filter(|c| c.path.starts_with(&path)).count();
     mark_unhealthy(&stage, "w")?;
     stage.maas.clear_calls();
+    // A reconcile that began before may not have seen the mark.
+    eventually("the mark is seen", 60, async || Ok((looks() >= 2).then_some(()))).await?;
     let failure = OperatorAct::FailDeployment("no boot device".into());
     stage.maas.operator(&host.system_id, failure)?;
+    stage.maas.clear_calls();
     let message = stage.reason("w", "MachineDeployed", "MachineDeployFailed").await?;
     ensure!(message.contains("Failed deployment"), "{message}");
-    eventually("it is looked at twice more", 90, async || {
-        let path = format!("/machines/{}/", host.system_id);
-        let looks = stage.maas.calls().iter().filter(|c| c.path.starts_with(&path)).count();
-        Ok((looks >= 3).then_some(()))
-    })
-    .await?;
+    eventually("it is looked at twice more", 90, async || Ok((looks() >= 3).then_some(()))).await?;
     ensure!(stage.writes().is_empty(), "{:?}", story(&stage));
     ensure!(remembered(&stage, "w").await?.is_empty());
     // Cluster API replaces it by deleting the Machine.

@@ -1,7 +1,5 @@
 //! Which host: what the user wants, what the cluster has, what the policy answers.
 
-use capmaas_api::{MaasMachine, names};
-
 use super::acquire::bounded;
 use super::report::End;
 use super::{MachineFlow, Run, failed_hosts, unexpected};
@@ -9,7 +7,6 @@ use crate::policy::{
     AllocateConstraints, AllocationRequest, Answer, Answered, Avoided, Candidate, Constraints,
     Delay, Peer, PolicyId, Question, Shortlisting, candidates, choose, narrowed,
 };
-use crate::provider_id;
 use crate::step::{EventKind, Read, Reply};
 
 /// Least memory for a machine that runs from memory, MiB (from the MAAS provider's README: the
@@ -53,22 +50,18 @@ impl Run<'_> {
     fn siblings(&mut self) -> MachineFlow<(Vec<Peer>, Vec<Avoided>)> {
         let namespace = self.namespace().to_owned();
         let cluster = self.cluster_name().to_owned();
-        let objects = match self.read(Read::MaasMachines { namespace, cluster })? {
-            Ok(Reply::MaasMachines(objects)) => objects,
+        let all = match self.read(Read::Siblings { namespace, cluster })? {
+            Ok(Reply::Siblings(all)) => all,
             other => {
                 let error = unexpected(other);
                 return Err(self.patch_failed(&error));
             }
         };
-        let others: Vec<MaasMachine> = objects
-            .into_iter()
-            .filter_map(|o| serde_json::from_value::<MaasMachine>(o).ok())
-            .filter(|m| m.metadata.name.as_deref() != Some(self.name()))
-            .collect();
-        let mut peers: Vec<Peer> = others.iter().filter_map(peer).collect();
+        let others = || all.iter().filter(|s| s.name != self.name());
+        let mut peers: Vec<Peer> = others().filter_map(|s| s.peer.clone()).collect();
         peers.sort_by(|a, b| a.machine.cmp(&b.machine));
         let mut failed = self.failed_hosts();
-        failed.extend(others.iter().flat_map(failed_hosts::of));
+        failed.extend(others().flat_map(|s| s.failed.iter().cloned()));
         Ok((peers, failed_hosts::avoided(failed, self.seen.now)))
     }
 
@@ -200,22 +193,6 @@ impl Run<'_> {
         let story = format!("policy {policy} ranked {} of {}", chosen.len(), offered.len());
         Ok(Choice { attempts: by_id(within, chosen.into_iter()), story, policy })
     }
-}
-
-fn peer(object: &MaasMachine) -> Option<Peer> {
-    let id = provider_id::system_id(object.spec.provider_id.as_deref()?)?;
-    let labels = object.metadata.labels.as_ref();
-    let control_plane = labels.is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL));
-    let in_id = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').nth(1));
-    let zone = object.status.as_ref().and_then(|s| s.failure_domain.as_deref()).or(in_id);
-    Some(Peer {
-        machine: object.metadata.name.clone().unwrap_or_default(),
-        role: if control_plane { "control-plane" } else { "worker" }.into(),
-        system_id: id.to_owned(),
-        zone: zone.unwrap_or_default().to_owned(),
-        pool: String::new(),
-        vm_host: None,
-    })
 }
 
 fn by_id<'a>(

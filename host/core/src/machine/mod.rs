@@ -14,6 +14,7 @@ mod observe;
 mod prepare;
 mod replace;
 mod report;
+mod sibling;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,6 +35,7 @@ use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 pub use failed_hosts::FailedHost;
 pub(crate) use report::explain;
+pub use sibling::Sibling;
 
 /// Condition: the host is deployed and on.
 pub const DEPLOYED: &str = "MachineDeployed";
@@ -60,6 +62,20 @@ pub struct Snapshot {
     pub maas_cluster: Option<MaasCluster>,
     /// What was last seen of the workload cluster's Node.
     pub node: Option<NodeObservation>,
+}
+
+impl Snapshot {
+    /// Whether another look showed nothing new.
+    pub fn shows_what(&self, other: &Self) -> bool {
+        let versions = |s: &Self| {
+            let cluster = s.maas_cluster.as_ref().map(|c| &c.metadata);
+            [Some(&s.object.metadata), cluster]
+                .map(|m| m.and_then(|m| Some((m.uid.clone()?, m.resource_version.clone()?))))
+        };
+        versions(self) == versions(other)
+            && self.machine == other.machine
+            && self.cluster == other.cluster
+    }
 }
 
 /// The next step of the reconcile of one `MaasMachine`.
@@ -310,11 +326,18 @@ fn spec_patch(fields: &[(&str, Value)]) -> BTreeMap<String, Value> {
     fields.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect()
 }
 
-/// Whether this reconcile may take a machine. Those of one cluster run one after another, so that
-/// a policy never sees stale peers.
-pub fn takes_turn(snapshot: &Snapshot) -> bool {
-    let named = snapshot.object.spec.provider_id.as_deref().is_some_and(|p| !p.is_empty());
-    !named && snapshot.object.metadata.deletion_timestamp.is_none()
+/// Whether the reconcile of this object may take a machine. Those of one cluster take them one after another, so that a
+/// policy never sees stale peers.
+pub fn takes_turn(object: &MaasMachine) -> bool {
+    let named = object.spec.provider_id.as_deref().is_some_and(|p| !p.is_empty());
+    !named && object.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether a reconcile that has come to this step still needs its turn. What is done to a machine once the object names
+/// it concerns nobody else.
+pub fn keeps_turn(step: &Step<MaasMachineStatus>) -> bool {
+    use Effect::{Annotate, Deploy, SwapOff};
+    !matches!(step, Step::Do(Annotate { .. } | SwapOff { .. } | Deploy { .. }))
 }
 
 /// What is needed to look for the Node of a machine; `None` while it is not deployed, is leaving,

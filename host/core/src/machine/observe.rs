@@ -142,8 +142,14 @@ impl Run<'_> {
             "" | "Deploying" => format!("MAAS deploys {image}"),
             progress => format!("MAAS deploys {image}: {progress}"),
         };
-        let poll = self.seen.settings.poll;
-        self.waiting("MachineDeploying", &message, Some(poll))
+        let again = self.next_look(now.saturating_sub(began));
+        self.waiting("MachineDeploying", &message, Some(again))
+    }
+
+    /// Seconds until a deployment is looked at again: "ready" is late by at most a fifth of what it took.
+    pub(super) fn next_look(&self, elapsed: u64) -> u64 {
+        const SHORTEST: u64 = 3;
+        (elapsed / 5).max(SHORTEST).min(self.seen.settings.poll)
     }
 
     fn deployment_failed(

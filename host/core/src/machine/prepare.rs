@@ -122,8 +122,8 @@ impl Run<'_> {
                 let note = format!("MAAS deploys {image} to {}", machine.hostname);
                 self.event(EventKind::Normal, "MachineDeployStarted", "Deploy", note);
                 let message = format!("MAAS deploys {image}");
-                let poll = self.seen.settings.poll;
-                Err(self.waiting("MachineDeploying", &message, Some(poll)))
+                let again = self.next_look(0);
+                Err(self.waiting("MachineDeploying", &message, Some(again)))
             }
             Err(error) if error.category == Category::State => {
                 Err(self.deploy_refused(&machine, &image, &error)?)

@@ -157,7 +157,7 @@ pub(crate) fn explain(error: &CallError) -> (&'static str, String) {
             "MaasCertificateUntrusted",
             format!("the certificate of MAAS is not trusted ({said}): give its CA to capmaas"),
         ),
-        Category::Unavailable | Category::Unknown => (
+        Category::Unavailable | Category::Unreachable | Category::Unknown => (
             "MaasUnavailable",
             format!("MAAS cannot be reached ({said}): check MAAS_ENDPOINT and that MAAS is up"),
         ),

@@ -110,6 +110,7 @@ fn accident() -> impl Strategy<Value = Option<(When, Accident)>> {
         Category::Conflict,
         Category::Server,
         Category::Unavailable,
+        Category::Unreachable,
         Category::Unknown,
         Category::Tls,
         Category::Malformed,

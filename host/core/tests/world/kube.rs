@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use capmaas_api::{ApiEndpoint, MaasCluster, MaasMachine, cluster_api, names};
+use capmaas_core::machine::Sibling;
 use capmaas_core::{CallError, Category, ObjectPatch, ObjectRef, Reply, SecretState};
 use serde_json::{Map, Value, json};
 
@@ -85,6 +86,10 @@ impl Kube {
     pub(super) fn maas_machines(&self) -> Vec<Value> {
         let of_kind = self.objects.iter().filter(|((k, _), _)| k == "MaasMachine");
         of_kind.map(|(_, v)| v.clone()).collect()
+    }
+
+    pub(super) fn siblings(&self) -> Vec<Sibling> {
+        self.names().iter().filter_map(|n| self.maas_machine(n)).map(|m| Sibling::of(&m)).collect()
     }
 
     pub(super) fn read(&self, object: &ObjectRef) -> Reply {

@@ -97,6 +97,7 @@ impl World {
             Read::Suffix => Reply::Text(format!("sufx{:02}", self.mint())),
             Read::Object(object) => self.kube.read(object),
             Read::MaasMachines { .. } => Reply::MaasMachines(self.kube.maas_machines()),
+            Read::Siblings { .. } => Reply::Siblings(self.kube.siblings().into()),
             Read::BootstrapSecret { name, .. } => Reply::Secret(self.kube.secret(name)),
             Read::Nodes { .. } => Reply::Nodes(vec![]),
             in_maas => self.maas.read(in_maas),

@@ -1,0 +1,195 @@
+//! The wire: one HTTP call at a time, its slots, and what its answer means.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use capmaas_core::{CallError, Category};
+use reqwest::{Method, header};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::health::Health;
+use super::refusals::{refusal, transport};
+use super::{ApiKey, Endpoint};
+
+/// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
+const IN_FLIGHT: usize = 6;
+/// So many of them may be writes: releases that wait for a BMC must not keep DNS from being looked at.
+const WRITES_IN_FLIGHT: usize = 4;
+/// MAAS answers a release only when the machine is off, which may take minutes.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(180);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// A machine is tens of KB, and a listing of thousands has to fit.
+const LARGEST_BODY: usize = 64 << 20;
+
+/// How MAAS is reached.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// As whom.
+    pub key: ApiKey,
+    /// PEM file with certificate authorities to trust in addition to the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Trust any certificate.
+    pub insecure: bool,
+}
+
+/// The connection to one MAAS.
+pub(super) struct Wire {
+    http: reqwest::Client,
+    options: Options,
+    slots: Semaphore,
+    write_slots: Semaphore,
+    health: Health,
+}
+
+/// A call: method, path below `/api/2.0/`, query or form.
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) query: Vec<(&'a str, String)>,
+    pub(super) form: Vec<(&'a str, String)>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn get(path: &'a str, query: Vec<(&'a str, String)>) -> Self {
+        Self { method: Method::GET, path, query, form: vec![] }
+    }
+
+    pub(super) fn send(
+        method: Method,
+        path: &'a str,
+        op: Option<&'a str>,
+        form: Vec<(&'a str, String)>,
+    ) -> Self {
+        let query = op.map(|op| ("op", op.to_owned())).into_iter().collect();
+        Self { method, path, query, form }
+    }
+}
+
+impl Wire {
+    /// A connection over which nothing has been called yet.
+    ///
+    /// # Errors
+    /// When the CA file cannot be read or holds no certificate.
+    pub(super) fn new(options: Options) -> Result<Self> {
+        let mut builder = reqwest::Client::builder()
+            // Credentials never follow a redirect, and MAAS's API does not redirect.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .pool_idle_timeout(Duration::from_secs(60))
+            .user_agent(concat!("capmaas/", env!("CARGO_PKG_VERSION")));
+        if let Some(path) = &options.ca_file {
+            let pem = std::fs::read(path)
+                .with_context(|| format!("cannot read the MAAS CA file {}", path.display()))?;
+            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+                .ok()
+                .filter(|found| !found.is_empty())
+                .with_context(|| format!("{} holds no PEM certificate", path.display()))?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        if options.insecure {
+            builder = builder.tls_danger_accept_invalid_certs(true);
+        }
+        Ok(Self {
+            http: builder.build().context("cannot set up the HTTP client")?,
+            options,
+            slots: Semaphore::new(IN_FLIGHT),
+            write_slots: Semaphore::new(WRITES_IN_FLIGHT),
+            health: Health::default(),
+        })
+    }
+
+    /// One call; the JSON of its answer, `Null` when there is none.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, CallError> {
+        let reading = call.method == Method::GET;
+        let closed = |_| CallError::new(Category::Unreachable, "shutting down");
+        let _write = match reading {
+            true => None,
+            false => Some(self.write_slots.acquire().await.map_err(closed)?),
+        };
+        let _slot = self.slots.acquire().await.map_err(closed)?;
+        let admission = self.health.admit()?;
+        let outcome = self.exchange(call, reading).await;
+        admission.concluded(reading, outcome.as_ref().map(drop));
+        outcome
+    }
+
+    async fn exchange(&self, call: Call<'_>, reading: bool) -> Result<Value, CallError> {
+        let mut url = self.options.endpoint.url(call.path);
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        let timeout = if reading { READ_TIMEOUT } else { WRITE_TIMEOUT };
+        let mut request = self
+            .http
+            .request(call.method.clone(), url)
+            .timeout(timeout)
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, self.options.key.authorization());
+        if !reading && call.method != Method::DELETE {
+            // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
+            request = request.form(&call.form);
+        }
+        let response = request.send().await.map_err(|e| transport(&e))?;
+        let answer = self.answer(response, reading).await;
+        tracing::debug!(
+            method = %call.method,
+            path = call.path,
+            op = call.query.iter().find(|(k, _)| *k == "op").map(|(_, v)| v.as_str()),
+            status = answer.as_ref().err().and_then(|e| e.status).unwrap_or(200),
+            "MAAS call"
+        );
+        answer
+    }
+
+    async fn answer(
+        &self,
+        mut response: reqwest::Response,
+        reading: bool,
+    ) -> Result<Value, CallError> {
+        let status = response.status();
+        let html = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|v| v.to_str().ok())
+            .is_some_and(|t| t.starts_with("text/html"));
+        let retry_after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|v| v.to_str().ok()?.trim().parse().ok());
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST_BODY => {
+                    body.extend_from_slice(&chunk);
+                }
+                Ok(Some(_)) => {
+                    return Err(CallError::new(Category::Malformed, "the answer is too large"));
+                }
+                Ok(None) => break,
+                // The call was carried out; only what it says is lost.
+                Err(_) if reading => {
+                    return Err(CallError::new(Category::Unavailable, "the answer broke off"));
+                }
+                Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
+            }
+        }
+        if status.is_success() {
+            return parse(&body, reading);
+        }
+        Err(refusal(status, html, retry_after, &String::from_utf8_lossy(&body)))
+    }
+}
+
+fn parse(body: &[u8], reading: bool) -> Result<Value, CallError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|_| {
+        let category = if reading { Category::Malformed } else { Category::Unknown };
+        CallError::new(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
+    })
+}

@@ -1,0 +1,231 @@
+//! One watch a kind, for everybody who wants to know.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+
+use capmaas_api::{MaasCluster, MaasMachine, names};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::{Stream, StreamExt};
+use kube::api::DynamicObject;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use super::{Shared, clusters, heard, referenced, trigger};
+use crate::kube::{ClusterApi, Key, Writers};
+
+/// After this long the server ends a watch, and it is opened again where it was. A client that hears nothing for a little
+/// longer knows that the connection is dead: what a firewall has forgotten is found within 80 seconds.
+const WATCH_SECONDS: u32 = 60;
+
+pub(super) fn config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
+}
+
+/// What is to be reconciled, as the watches tell.
+pub(super) struct Calls {
+    pub(super) machines: UnboundedReceiver<ObjectRef<MaasMachine>>,
+    pub(super) clusters: UnboundedReceiver<ObjectRef<MaasCluster>>,
+    pub(super) nodes: UnboundedReceiver<ObjectRef<MaasMachine>>,
+}
+
+/// Whom to tell.
+#[derive(Clone)]
+struct Tell {
+    machines: UnboundedSender<ObjectRef<MaasMachine>>,
+    clusters: UnboundedSender<ObjectRef<MaasCluster>>,
+    nodes: UnboundedSender<ObjectRef<MaasMachine>>,
+}
+
+/// The watches, to be run, and what they will ask for.
+pub(super) fn open(
+    shared: &Shared,
+    writers: Writers,
+) -> (impl Future<Output = ()> + Send + 'static, Calls) {
+    let (machines, machine_calls) = unbounded();
+    let (clusters, cluster_calls) = unbounded();
+    let (nodes, node_calls) = unbounded();
+    let tell = Tell { machines, clusters, nodes };
+    let watches = run(shared.clone(), writers, tell);
+    let calls = Calls { machines: machine_calls, clusters: cluster_calls, nodes: node_calls };
+    (watches, calls)
+}
+
+async fn run(shared: Shared, writers: Writers, tell: Tell) {
+    let core = shared.loader.cluster_api.clone();
+    futures::join!(
+        maas_machines(&shared, writers.machines, tell.clone()),
+        maas_clusters(&shared, writers.clusters, tell.clone()),
+        core_machines(&shared, &core, tell.clone()),
+        core_clusters(&shared, &core, tell),
+    );
+}
+
+async fn maas_machines(
+    shared: &Shared,
+    writer: kube::runtime::reflector::store::Writer<MaasMachine>,
+    tell: Tell,
+) {
+    let clusters = shared.loader.mirror.clusters.clone();
+    let (mut own, mut member) = (Changes::of(trigger::machine), Changes::of(trigger::member));
+    let events = opened(watcher(shared.api::<MaasMachine>(), shared.ours())).reflect(writer);
+    told(events, |object: &MaasMachine, deleted| {
+        if deleted {
+            shared
+                .loader
+                .mirror
+                .forget(&object.namespace().unwrap_or_default(), &object.name_any());
+        }
+        if own.news(object, deleted) {
+            let _ = tell.machines.unbounded_send(ObjectRef::from_obj(object));
+        }
+        // A control plane came, went or changed: the record may have to follow.
+        if member.news(object, deleted) || deleted {
+            send(&tell.clusters, clusters::of_machine(&clusters, object));
+        }
+        let _ = tell.nodes.unbounded_send(ObjectRef::from_obj(object));
+    })
+    .await;
+}
+
+async fn maas_clusters(
+    shared: &Shared,
+    writer: kube::runtime::reflector::store::Writer<MaasCluster>,
+    tell: Tell,
+) {
+    let machines = shared.loader.mirror.machines.clone();
+    let (mut own, mut record) = (Changes::of(trigger::cluster), Changes::of(trigger::record));
+    let events = opened(watcher(shared.api::<MaasCluster>(), shared.ours())).reflect(writer);
+    told(events, |object: &MaasCluster, deleted| {
+        if own.news(object, deleted) {
+            let _ = tell.clusters.unbounded_send(ObjectRef::from_obj(object));
+        }
+        if record.news(object, deleted) {
+            let cluster =
+                object.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
+            let namespace = object.namespace().unwrap_or_default();
+            // Only control planes wait for anything in it: the DNS record.
+            send(&tell.machines, of_cluster(&machines, &namespace, &cluster, true));
+        }
+    })
+    .await;
+}
+
+async fn core_machines(shared: &Shared, core: &ClusterApi, tell: Tell) {
+    let mirror = shared.loader.mirror.clone();
+    let machines = mirror.machines.clone();
+    let mut changes = Changes::of(trigger::core_machine);
+    let events = opened(watcher(shared.dynamic(&core.machine), config())).inspect(|event| {
+        if let Ok(event) = event {
+            mirror.core_machines.heard(event, |o| ClusterApi::read_machine(o).ok());
+        }
+    });
+    told(events, |object: &DynamicObject, deleted| {
+        // One that has gone matters to nobody: ours are deleted before it.
+        if changes.news(object, deleted) {
+            send(&tell.machines, referenced(&machines, object, "MaasMachine"));
+        }
+    })
+    .await;
+}
+
+async fn core_clusters(shared: &Shared, core: &ClusterApi, tell: Tell) {
+    let mirror = shared.loader.mirror.clone();
+    let mut changes = Changes::of(trigger::core_cluster);
+    let events = opened(watcher(shared.dynamic(&core.cluster), config())).inspect(|event| {
+        if let Ok(event) = event {
+            mirror.core_clusters.heard(event, |o| ClusterApi::read_cluster(o).ok());
+        }
+    });
+    told(events, |object: &DynamicObject, deleted| {
+        if changes.news(object, deleted) {
+            let namespace = object.namespace().unwrap_or_default();
+            send(
+                &tell.machines,
+                of_cluster(&mirror.machines, &namespace, &object.name_any(), false),
+            );
+            send(&tell.clusters, referenced(&mirror.clusters, object, "MaasCluster"));
+        }
+    })
+    .await;
+}
+
+fn send<K: Resource<DynamicType = ()>>(to: &UnboundedSender<ObjectRef<K>>, all: Vec<ObjectRef<K>>) {
+    for one in all {
+        let _ = to.unbounded_send(one);
+    }
+}
+
+/// The machines of a cluster that we watch.
+fn of_cluster(
+    store: &Store<MaasMachine>,
+    namespace: &str,
+    cluster: &str,
+    control_planes: bool,
+) -> Vec<ObjectRef<MaasMachine>> {
+    let belongs = |m: &Arc<MaasMachine>| {
+        m.meta().namespace.as_deref() == Some(namespace)
+            && m.labels().get(names::CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
+            && (!control_planes || m.labels().contains_key(names::CONTROL_PLANE_LABEL))
+    };
+    store.state().iter().filter(|m| belongs(m)).map(|m| ObjectRef::from_obj(&**m)).collect()
+}
+
+/// A watch that tries again, and keeps nothing of what only the server needs.
+fn opened<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    events.default_backoff().modify(|object| {
+        object.managed_fields_mut().clear();
+        object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
+    })
+}
+
+/// Tells of every object that was applied or deleted; those of a listing when it is complete, as before that the store
+/// does not show them.
+async fn told<K: Clone>(
+    events: impl Stream<Item = watcher::Result<Event<K>>>,
+    mut of: impl FnMut(&K, bool),
+) {
+    let mut listed = Vec::new();
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => listed.push(object),
+            Ok(Event::InitDone) => listed.drain(..).for_each(|object| of(&object, false)),
+            Ok(Event::Apply(object)) => of(&object, false),
+            Ok(Event::Delete(object)) => of(&object, true),
+            Err(error) => heard(Err::<(), _>(error)).await,
+        }
+    }
+}
+
+/// Remembers of each object what matters, and tells when that has changed.
+struct Changes<K> {
+    matters: fn(&K) -> Option<u64>,
+    known: HashMap<Key, u64>,
+}
+
+impl<K: Resource> Changes<K> {
+    fn of(matters: fn(&K) -> Option<u64>) -> Self {
+        Self { matters, known: HashMap::new() }
+    }
+
+    fn news(&mut self, object: &K, deleted: bool) -> bool {
+        let key = (object.namespace().unwrap_or_default(), object.name_any());
+        if deleted {
+            self.known.remove(&key);
+            return false;
+        }
+        let now = (self.matters)(object);
+        now.is_some_and(|now| self.known.insert(key, now) != Some(now))
+    }
+}
