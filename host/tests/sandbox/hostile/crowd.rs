@@ -2,7 +2,7 @@
 //! are served all the while.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use capmaas::policy::{Choices, Engine, Policies};
@@ -126,13 +126,20 @@ async fn a_policy_that_hangs_takes_no_more_than_its_share_of_places() {
     let engine = Engine::new().unwrap();
     let choices = Choices { dns_naming: hostile("spin"), ..Choices::default() };
     let policies = Policies::load(engine, choices, compiler()).await.unwrap();
-    let hanging = (0..64).map(|_| policies.ask(Question::Name(name_request())));
+    let through = AtomicUsize::new(0);
+    let hanging = (0..64).map(|_| async {
+        policies.ask(Question::Name(name_request())).await;
+        through.fetch_add(1, Ordering::Relaxed);
+    });
     let mut hanging = std::pin::pin!(futures::future::join_all(hanging));
     // All of them are asked before the other one.
     assert!(futures::poll!(&mut hanging).is_pending());
     tokio::select! {
         biased;
-        _ = &mut hanging => panic!("64 that hang were through before one that does not"),
         _ = shortlist(&policies) => {}
+        _ = &mut hanging => panic!("64 that hang were through before one that does not"),
     }
+    // Without shares it would have come after 48 of them at least.
+    let through = through.load(Ordering::Relaxed);
+    assert!(through < 32, "{through} that hang were through before one that does not");
 }
