@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use capmaas::policy::{Choices, Compiler, Engine, Policies};
 
 use super::super::guest::{Guest, section, unsigned};
-use super::super::questions::{compiler, component, name};
+use super::super::questions::{compiler, component, engine, name};
 
 /// A component that passes for a policy, and a module with one function of this body.
 fn bomb(locals: u32, body: &[u8]) -> Vec<u8> {
@@ -93,13 +93,28 @@ async fn a_component_that_takes_too_much_memory_to_compile_is_refused() {
     assert!(text.ends_with("signal 6"), "{text}");
 }
 
-/// The limit of a minute is too long to wait for; a shorter one that a process starts with stays.
-fn hurried(folder: &Path) -> Compiler {
+/// A script in the compiler's place.
+fn script(folder: &Path, text: &str) -> Compiler {
     let script = folder.join("capmaas");
-    let program = env!("CARGO_BIN_EXE_capmaas");
-    std::fs::write(&script, format!("#!/bin/sh\nulimit -t 3\nexec {program} \"$@\"\n")).unwrap();
+    std::fs::write(&script, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     Compiler::Child(script)
+}
+
+/// The limit of a minute is too long to wait for; a shorter one that a process starts with stays.
+fn hurried(folder: &Path) -> Compiler {
+    let program = env!("CARGO_BIN_EXE_capmaas");
+    script(folder, &format!("ulimit -t 3\nexec {program} \"$@\""))
+}
+
+#[tokio::test]
+async fn a_compiled_form_beyond_all_measure_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = script(folder.path(), "exec cat /dev/zero");
+    let choices = Choices { dns_naming: component(Guest::default().wasm()), ..Choices::default() };
+    let error = Policies::load(engine(), choices, endless).await.err().unwrap();
+    let text = format!("{error:#}");
+    assert!(text.contains("its compiled form is larger than 128 MiB"), "{text}");
 }
 
 #[tokio::test]
