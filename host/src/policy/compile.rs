@@ -54,7 +54,7 @@ impl Compiler {
         command.arg("compile-policy").env_clear().kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let outcome = tokio::time::timeout(WALL, converse(command, wasm)).await;
-        outcome.context("compiling took more than two minutes")?
+        outcome.context("compiling went over its limits (two minutes of wall clock)")?
     }
 }
 

@@ -82,7 +82,7 @@ async fn gone_off(wasm: Vec<u8>, compiler_of_bomb: Compiler) -> String {
     assert!(answers > 0);
     let text = format!("{error:#}");
     assert!(text.starts_with("dns-naming policy guest.wasm cannot be loaded: "), "{text}");
-    assert!(text.contains("compiling went over its limits (60 s of CPU, 768 MiB"), "{text}");
+    assert!(text.contains("compiling went over its limits ("), "{text}");
     text
 }
 
@@ -90,7 +90,7 @@ async fn gone_off(wasm: Vec<u8>, compiler_of_bomb: Compiler) -> String {
 async fn a_component_that_takes_too_much_memory_to_compile_is_refused() {
     let text = gone_off(large(), compiler()).await;
     // SIGABRT: it could not get more.
-    assert!(text.ends_with("signal 6"), "{text}");
+    assert!(text.contains("768 MiB of memory") && text.ends_with("signal 6"), "{text}");
 }
 
 /// A script in the compiler's place.
@@ -120,11 +120,12 @@ async fn a_compiled_form_beyond_all_measure_is_not_taken() {
 #[tokio::test]
 async fn a_component_that_takes_too_long_to_compile_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    gone_off(slow(), hurried(folder.path())).await;
+    let text = gone_off(slow(), hurried(folder.path())).await;
+    assert!(text.contains("60 s of CPU"), "{text}");
 }
 
 #[tokio::test]
-#[ignore = "takes a minute of CPU"]
+#[ignore = "takes a minute of CPU, or two of wall clock"]
 async fn half_a_megabyte_that_compiles_for_minutes_is_refused() {
     gone_off(slow(), compiler()).await;
 }
