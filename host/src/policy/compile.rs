@@ -2,19 +2,28 @@
 //! Components that are not ours are compiled in a child process under resource limits.
 
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
 use wasmtime::component::Component;
 
+use super::bounded;
 use super::engine::Engine;
 
 const CPU_SECONDS: u64 = 60;
-const ADDRESS_SPACE: u64 = 3 << 30;
+/// Address space. The child shares a container's memory with the controller: one that takes all of
+/// it would end both.
+const ADDRESS_SPACE: u64 = 768 << 20;
 const WALL: Duration = Duration::from_secs(120);
+/// Largest compiled form that is taken, bytes: four times what Python makes.
+const LARGEST: u64 = 128 << 20;
+/// Bytes of a complaint that are read.
+const COMPLAINT: u64 = 4 << 10;
 
 /// Who compiles foreign components.
 #[derive(Clone, Debug)]
@@ -22,6 +31,9 @@ pub enum Compiler {
     /// This program, started again with the hidden command `compile-policy`.
     Child(PathBuf),
 }
+
+/// What a child of ours made of a component.
+pub(super) struct Compiled(Vec<u8>);
 
 impl Compiler {
     /// This very program.
@@ -36,39 +48,63 @@ impl Compiler {
     ///
     /// # Errors
     /// When it does not compile, or not within the limits.
-    pub(super) async fn compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component> {
+    pub(super) async fn compile(&self, wasm: &[u8]) -> Result<Compiled> {
         let Self::Child(program) = self;
-        let mut child = tokio::process::Command::new(program)
-            .arg("compile-policy")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .env_clear()
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the compiler")?;
-        let mut stdin = child.stdin.take().context("the compiler has no input")?;
-        let bytes = wasm.to_vec();
-        let feed = tokio::spawn(async move {
-            // A compiler that ends early says why on its own.
-            let _ = stdin.write_all(&bytes).await;
-        });
-        let output = tokio::time::timeout(WALL, child.wait_with_output());
-        let output = output.await.context("compiling took more than two minutes")??;
-        feed.abort();
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let text = text.trim();
-            if text.is_empty() {
-                bail!(
-                    "compiling went over its limits ({CPU_SECONDS} s of CPU, {} GiB): {}",
-                    ADDRESS_SPACE >> 30,
-                    output.status
-                );
-            }
-            bail!("it does not compile: {}", text.chars().take(400).collect::<String>());
-        }
-        deserialize(engine, &output.stdout)
+        let mut command = Command::new(program);
+        command.arg("compile-policy").env_clear().kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let outcome = tokio::time::timeout(WALL, converse(command, wasm)).await;
+        outcome.context("compiling went over its limits (two minutes of wall clock)")?
+    }
+}
+
+/// Feeds a compiler, and takes from it no more than may be.
+async fn converse(mut command: Command, wasm: &[u8]) -> Result<Compiled> {
+    let mut child = command.spawn().context("cannot start the compiler")?;
+    let mut stdin = child.stdin.take().context("the compiler has no input")?;
+    let stdout = child.stdout.take().context("the compiler has no output")?;
+    let stderr = child.stderr.take().context("the compiler has no voice")?;
+    let (mut compiled, mut complaint) = (Vec::new(), Vec::new());
+    let feed = async move {
+        // A compiler that ends early says why on its own.
+        let _ = stdin.write_all(wasm).await;
+    };
+    let listen = async {
+        let mut stdout = stdout.take(LARGEST + 1);
+        stdout.read_to_end(&mut compiled).await
+    };
+    let heed = async {
+        let mut stderr = stderr.take(COMPLAINT);
+        stderr.read_to_end(&mut complaint).await
+    };
+    let ((), listened, heeded) = tokio::join!(feed, listen, heed);
+    listened.and(heeded).context("cannot read from the compiler")?;
+    if compiled.len() as u64 > LARGEST {
+        bail!("its compiled form is larger than {} MiB", LARGEST >> 20);
+    }
+    let status = child.wait().await?;
+    // Out of memory it aborts, out of time it is killed.
+    if let Some(signal) = status.signal() {
+        bail!(
+            "compiling went over its limits ({CPU_SECONDS} s of CPU, {} MiB of memory): signal \
+             {signal}",
+            ADDRESS_SPACE >> 20
+        );
+    }
+    if !status.success() {
+        let text = String::from_utf8_lossy(&complaint);
+        bail!("it does not compile: {}", bounded(text.trim(), 400));
+    }
+    Ok(Compiled(compiled))
+}
+
+impl Compiled {
+    /// The component, ready for this engine.
+    ///
+    /// # Errors
+    /// When it was compiled for another.
+    pub(super) fn component(&self, engine: &Engine) -> Result<Component> {
+        deserialize(engine, &self.0)
     }
 }
 
@@ -87,12 +123,19 @@ fn deserialize(engine: &Engine, compiled: &[u8]) -> Result<Component> {
 /// # Errors
 /// When the component does not compile.
 pub fn compile_stdin() -> Result<()> {
-    rlimit::setrlimit(rlimit::Resource::CPU, CPU_SECONDS, CPU_SECONDS)?;
-    rlimit::setrlimit(rlimit::Resource::AS, ADDRESS_SPACE, ADDRESS_SPACE)?;
+    at_most(rlimit::Resource::CPU, CPU_SECONDS)?;
+    at_most(rlimit::Resource::AS, ADDRESS_SPACE)?;
     let mut wasm = Vec::new();
     std::io::stdin().lock().read_to_end(&mut wasm)?;
     let engine = Engine::for_compiling()?;
     let compiled = engine.precompile_component(&wasm).map_err(anyhow::Error::from)?;
     std::io::stdout().lock().write_all(&compiled)?;
     Ok(())
+}
+
+/// Lowers a limit of this process. One that is lower already stays: it cannot be raised, and need not.
+fn at_most(resource: rlimit::Resource, most: u64) -> Result<()> {
+    let (_, hard) = rlimit::getrlimit(resource)?;
+    let limit = hard.min(most);
+    rlimit::setrlimit(resource, limit, limit).context("cannot limit the compiler")
 }

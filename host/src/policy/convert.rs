@@ -6,7 +6,10 @@ use super::bindings::allocation::capmaas::policy::types::{Context, Delay, Refusa
 use super::bindings::allocation::exports::capmaas::policy::allocation as wit;
 use super::bindings::dns_naming::exports::capmaas::policy::dns_naming as naming;
 use super::bindings::failure_handling::exports::capmaas::policy::failure_handling as failing;
-use super::refused;
+use super::{bounded, refused};
+
+/// Characters of a reason that a policy gives.
+const REASON: usize = 400;
 
 fn context(context: &core::Context, config: &str) -> Context {
     Context {
@@ -19,8 +22,12 @@ fn context(context: &core::Context, config: &str) -> Context {
     }
 }
 
+fn reason(text: &str) -> String {
+    bounded(text, REASON)
+}
+
 fn delay(delay: Delay) -> core::Delay {
-    core::Delay { seconds: delay.seconds, reason: delay.reason }
+    core::Delay { seconds: delay.seconds, reason: reason(&delay.reason) }
 }
 
 pub(super) fn refusal(refusal: Refusal) -> core::Refused {
@@ -102,15 +109,16 @@ pub(super) fn shortlisting(answer: wit::Shortlisting) -> core::Answer {
         wit::Shortlisting::Narrow(c) => core::Shortlisting::Narrow(from_constraints(c)),
         wit::Shortlisting::Inspect(c) => core::Shortlisting::Inspect(from_constraints(c)),
         wit::Shortlisting::Defer(d) => core::Shortlisting::Defer(delay(d)),
-        wit::Shortlisting::Reject(why) => core::Shortlisting::Reject(why),
+        wit::Shortlisting::Reject(why) => core::Shortlisting::Reject(reason(&why)),
     })
 }
 
 pub(super) fn ranking(answer: wit::Ranking) -> core::Answer {
-    let rejected = answer.rejected.into_iter();
+    let rejection =
+        |r: wit::Rejection| core::Rejection { index: r.index, reason: reason(&r.reason) };
     core::Answer::Ranked(core::Ranking {
         order: answer.order,
-        rejected: rejected.map(|r| core::Rejection { index: r.index, reason: r.reason }).collect(),
+        rejected: answer.rejected.into_iter().map(rejection).collect(),
     })
 }
 
@@ -164,6 +172,6 @@ pub(super) fn action(answer: failing::Action) -> core::Answer {
             core::Action::MarkBrokenAndReplace(replacement(r))
         }
         failing::Action::PowerCycle(d) => core::Action::PowerCycle(delay(d)),
-        failing::Action::GiveUp(why) => core::Action::GiveUp(why),
+        failing::Action::GiveUp(why) => core::Action::GiveUp(reason(&why)),
     })
 }

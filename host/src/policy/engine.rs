@@ -1,10 +1,18 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use capmaas_core::policy::Refused;
+use tokio::sync::Semaphore;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use super::refused;
+
 /// Calls that run at once; the pool has as many places.
-pub(super) const SLOTS: usize = 16;
+const SLOTS: usize = 16;
+/// Calls of one policy that run at once. Three policies together leave places free, so one that
+/// hangs never keeps the others waiting; and all their memory fits into the controller's container.
+const SHARE: usize = 4;
 /// How often running guests are checked against their deadline.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The largest memory a policy may be given.
@@ -14,6 +22,18 @@ pub(super) const LARGEST_MEMORY: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Engine {
     pub(super) wasm: wasmtime::Engine,
+    /// One for each place of the pool: whoever enters a guest holds one.
+    places: Arc<Semaphore>,
+}
+
+/// The part of an engine's places that one policy may take.
+#[derive(Clone)]
+pub(super) struct Share(Arc<Semaphore>);
+
+impl Default for Share {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SHARE)))
+    }
 }
 
 /// Everything that shapes compiled code. The child process that compiles must agree with us here,
@@ -50,6 +70,9 @@ impl Engine {
             .max_core_instances_per_component(128)
             .max_memories_per_component(4)
             .max_tables_per_component(16)
+            // More than compilers make today; what is too much for a call is counted by the call.
+            .max_memories_per_module(4)
+            .max_tables_per_module(4)
             .max_component_instance_size(4 << 20)
             .max_core_instance_size(4 << 20)
             .table_elements(20_000)
@@ -73,7 +96,24 @@ impl Engine {
                 }
             })
             .context("cannot start the policies' clock")?;
-        Ok(Self { wasm })
+        Ok(Self { wasm, places: Arc::new(Semaphore::new(SLOTS)) })
+    }
+
+    /// Runs what enters a guest: in a place of the pool, on a thread where it holds up nobody.
+    pub(super) async fn enter<T: Send + 'static>(
+        &self,
+        share: &Share,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<T, Refused> {
+        let stopping = |_| refused("unavailable", "the controller is shutting down");
+        // One's own share first: who waits for it must not hold a place.
+        let own = share.0.clone().acquire_owned().await.map_err(stopping)?;
+        let place = self.places.clone().acquire_owned().await.map_err(stopping)?;
+        let answer = tokio::task::spawn_blocking(move || {
+            let _held = (own, place);
+            work()
+        });
+        answer.await.map_err(|_| refused("unavailable", "the call broke off"))
     }
 
     /// An engine that only compiles: without the pool, whose address space an rlimit would refuse.

@@ -1,5 +1,5 @@
-//! The gates a component passes before it is asked anything: size, is a component, compile (within
-//! limits), imports, exports, describe, configuration.
+//! The gates a component passes before it is asked anything: its form (size, is a component, imports,
+//! exports), compiling within limits, types, describe, configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,9 @@ use super::bindings::allocation::AllocationPolicyPre;
 use super::bindings::dns_naming::DnsNamingPolicyPre;
 use super::bindings::failure_handling::FailureHandlingPolicyPre;
 use super::compile::Compiler;
-use super::engine::Engine;
+use super::engine::{Engine, Share};
 use super::sandbox::{CallState, Limits, broken, store};
-use super::{Choice, convert, refused};
-
-/// Largest component, bytes. A Python one is about 18 MiB.
-const LARGEST: usize = 32 << 20;
-/// The interface this host speaks.
-const INTERFACE: &str = "0.1.0";
+use super::{Choice, bounded, convert, form, refused};
 
 /// What a policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +63,8 @@ enum Policy {
 
 /// A policy that passed every gate.
 pub struct Loaded {
-    engine: Engine,
+    pub(super) engine: Engine,
+    pub(super) share: Share,
     policy: Policy,
     id: PolicyId,
     config: String,
@@ -99,73 +95,49 @@ impl Loader {
             Some((name, bytes)) => (name, bytes, true),
             None => ("the built-in component".to_owned(), built_in.to_vec(), false),
         };
-        let loaded = self.pass_gates(kind, &bytes, foreign, config).await;
+        let loaded = self.pass_gates(kind, bytes, foreign, config).await;
         loaded.map(Arc::new).with_context(|| format!("{kind} policy {label} cannot be loaded"))
     }
 
     async fn pass_gates(
         &self,
         kind: Kind,
-        wasm: &[u8],
+        wasm: Vec<u8>,
         foreign: bool,
         config: Option<String>,
     ) -> Result<Loaded> {
-        check_form(wasm)?;
-        let digest: String = Sha256::digest(wasm).iter().map(|b| format!("{b:02x}")).collect();
-        let component = if foreign {
-            self.compiler.compile(&self.engine, wasm).await?
-        } else {
-            Component::new(&self.engine.wasm, wasm).map_err(anyhow::Error::from)?
-        };
-        check_imports(&self.engine, &component)?;
-        let policy = bind(&self.engine, &component, kind)?;
+        let looked_at = aside(move || {
+            form::check(&wasm, kind)?;
+            let digest: String = Sha256::digest(&wasm).iter().map(|b| format!("{b:02x}")).collect();
+            Ok((wasm, format!("sha256:{digest}")))
+        });
+        let (wasm, digest) = looked_at.await?;
         let config = config.unwrap_or_else(|| "{}".into());
         serde_json::from_str::<serde_json::Value>(&config)
             .context("its configuration is not JSON")?;
-        let id = PolicyId { name: kind.word().into(), digest: format!("sha256:{digest}") };
+        let compiled = if foreign { Some(self.compiler.compile(&wasm).await?) } else { None };
         let engine = self.engine.clone();
-        let mut loaded = Loaded { engine, policy, id, config, limits: Limits::default() };
-        let described = loaded.describe().map_err(|r| anyhow!("describe: {}", r.message))?;
-        loaded.id.name = format!("{} {}", described.name, described.version);
-        loaded.check_config()?;
-        Ok(loaded)
+        let bound = aside(move || {
+            let component = match compiled {
+                Some(compiled) => compiled.component(&engine)?,
+                None => Component::new(&engine.wasm, wasm).map_err(anyhow::Error::from)?,
+            };
+            bind(&engine, &component, kind)
+        });
+        let policy = bound.await?;
+        let id = PolicyId { name: kind.word().into(), digest };
+        let engine = self.engine.clone();
+        let (share, limits) = (Share::default(), Limits::default());
+        let loaded = Loaded { engine, share: share.clone(), policy, id, config, limits };
+        // The first that it is asked. It may hang like any other call.
+        let met = self.engine.enter(&share, move || loaded.introduced()).await;
+        met.map_err(|r| anyhow!(r.message))?
     }
 }
 
-fn check_form(wasm: &[u8]) -> Result<()> {
-    if wasm.len() > LARGEST {
-        bail!("it is larger than {} MiB", LARGEST >> 20);
-    }
-    match wasm.get(..8) {
-        Some(b"\0asm\x0d\0\x01\0") => Ok(()),
-        Some([0, b'a', b's', b'm', ..]) => bail!(
-            "it is a core WebAssembly module, not a component: build it with the wasm-component-ld \
-             linker, or wrap it with `wasm-tools component new`"
-        ),
-        _ => bail!("it is not WebAssembly"),
-    }
-}
-
-/// Only our own package may be imported, and only in the version we speak.
-fn check_imports(engine: &Engine, component: &Component) -> Result<()> {
-    let kind = component.component_type();
-    for (name, _) in kind.imports(&engine.wasm) {
-        if let Some(rest) = name.strip_prefix("capmaas:policy/") {
-            let version = rest.split_once('@').map(|(_, v)| v).unwrap_or_default();
-            if version != INTERFACE {
-                bail!("it speaks interface {version:?}, and this host speaks {INTERFACE}");
-            }
-        } else if name.starts_with("wasi:") {
-            bail!(
-                "it imports {name:?}, and policies get no WASI: build Rust for \
-                 wasm32-unknown-unknown, Python with componentize-py's --stub-wasi, JavaScript with \
-                 componentize-js's disableFeatures"
-            );
-        } else {
-            bail!("it imports {name:?}; a policy may import capmaas:policy/host alone");
-        }
-    }
-    Ok(())
+/// Work that takes a while but enters no guest, on a thread where it holds up nobody.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.context("loading broke off")?
 }
 
 fn bind(engine: &Engine, component: &Component, kind: Kind) -> Result<Policy> {
@@ -203,6 +175,14 @@ impl Loaded {
     /// Name, version and digest.
     pub fn id(&self) -> &PolicyId {
         &self.id
+    }
+
+    /// The policy under the name it gives itself, after it has accepted its configuration. Blocks.
+    fn introduced(mut self) -> Result<Self> {
+        let described = self.describe().map_err(|r| anyhow!("describe: {}", r.message))?;
+        self.id.name = format!("{} {}", described.name, described.version);
+        self.check_config()?;
+        Ok(self)
     }
 
     fn describe(&self) -> Result<Description, Refused> {
@@ -244,7 +224,8 @@ impl Loaded {
                     .iter()
                     .take(5)
                     .map(|(at, problem)| {
-                        format!("{}: {problem}", if at.is_empty() { "/" } else { at })
+                        let at = if at.is_empty() { "/" } else { at };
+                        bounded(&format!("{at}: {problem}"), 400)
                     })
                     .collect();
                 bail!("it does not accept its configuration: {}", list.join("; "))

@@ -4,10 +4,12 @@
 //! gate of `load` before it is asked anything; each question gets a store of its own, made by the
 //! one constructor in `sandbox` that sets every limit.
 
+mod answer;
 mod bindings;
 mod compile;
 mod convert;
 mod engine;
+mod form;
 mod load;
 mod sandbox;
 mod source;
@@ -16,8 +18,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use capmaas_core::Reply;
-use capmaas_core::policy::{Answered, Question, Refused};
-use tokio::sync::Semaphore;
+use capmaas_core::policy::{Answer, Answered, Question, Refused};
 
 pub use compile::{Compiler, compile_stdin};
 pub use engine::Engine;
@@ -43,7 +44,6 @@ pub struct Policies {
     allocation: Arc<Loaded>,
     dns_naming: Arc<Loaded>,
     failure_handling: Arc<Loaded>,
-    slots: Arc<Semaphore>,
 }
 
 /// Where a policy comes from instead of the built-in one.
@@ -72,7 +72,6 @@ impl Policies {
     /// # Errors
     /// When a component does not pass a gate; the text names the gate and the remedy.
     pub async fn load(engine: Engine, choices: Choices, compiler: Compiler) -> Result<Self> {
-        let slots = Arc::new(Semaphore::new(engine::SLOTS));
         let Choices { allocation, dns_naming, failure_handling } = choices;
         let loader = load::Loader { engine, compiler };
         Ok(Self {
@@ -81,7 +80,6 @@ impl Policies {
             failure_handling: loader
                 .load(Kind::FailureHandling, failure_handling, embedded::FAILURE_HANDLING)
                 .await?,
-            slots,
         })
     }
 
@@ -99,33 +97,34 @@ impl Policies {
         };
         let policy = policy.clone();
         let id = policy.id().clone();
-        match self.call(policy, question).await {
+        match answer(policy, question).await {
             Ok(answer) => Reply::Answered(Box::new(Answered { policy: id, answer })),
             Err(refused) => {
-                tracing::warn!(policy = %id, category = refused.category, "no answer from a policy");
+                let Refused { category, message, .. } = &refused;
+                tracing::warn!(policy = %id, category, message, "no answer from a policy");
                 Reply::Refused(Refused { policy: Some(id), ..refused })
             }
         }
     }
+}
 
-    async fn call(
-        &self,
-        policy: Arc<Loaded>,
-        question: Question,
-    ) -> std::result::Result<capmaas_core::policy::Answer, Refused> {
-        let stopping = || refused("unavailable", "the controller is shutting down");
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| stopping())?;
-        let answer = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
-            policy.ask(&question)
-        });
-        answer.await.map_err(|_| refused("unavailable", "the call broke off"))?
-    }
+async fn answer(policy: Arc<Loaded>, question: Question) -> std::result::Result<Answer, Refused> {
+    let (engine, share) = (policy.engine.clone(), policy.share.clone());
+    let call = move || {
+        let answer = policy.ask(&question)?;
+        answer::check(&question, &answer).map_err(|problem| refused("bad-answer", &problem))?;
+        Ok(answer)
+    };
+    engine.enter(&share, call).await?
 }
 
 fn refused(category: &str, message: &str) -> Refused {
-    let bounded = message.chars().filter(|c| !c.is_control()).take(300).collect();
-    Refused { policy: None, category: category.to_owned(), message: bounded }
+    Refused { policy: None, category: category.to_owned(), message: bounded(message, 300) }
+}
+
+/// What a guest says goes onto objects and into logs: as one line, and not without end.
+fn bounded(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
 impl Choice {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capmaas_core::policy::Refused;
-use wasmtime::{ResourceLimiter, Store, Trap};
+use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
 
 use super::bindings::allocation::capmaas::policy::host::{Host, Level};
 use super::bindings::allocation::capmaas::policy::types;
@@ -142,6 +142,9 @@ pub(super) fn broken(store: &Store<CallState>, error: &wasmtime::Error) -> Refus
     let state = store.data();
     if let Some(limit) = state.over {
         return refused(limit, &format!("it went over its limit: {error:#}"));
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        return refused("unavailable", "no place for it was free");
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {

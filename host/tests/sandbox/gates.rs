@@ -188,11 +188,13 @@ async fn every_question_carries_the_configuration() {
         "(i32.load offset=36 (local.get 0))",
     );
     let wasm = super::guest::proposing(echo).wasm();
-    let config = Some(r#"{"zones":["a"]}"#.to_owned());
+    // A number is JSON, and a label.
+    let config = Some("12345".to_owned());
     let policies = naming(Choice { config, ..component(wasm.clone()) }).await.unwrap();
-    assert_eq!(name(&policies).await.unwrap().label, r#"{"zones":["a"]}"#);
+    assert_eq!(name(&policies).await.unwrap().label, "12345");
     let policies = naming(component(wasm)).await.unwrap();
-    assert_eq!(name(&policies).await.unwrap().label, "{}", "none is an empty one");
+    let refused = super::questions::refused(&policies).await;
+    assert!(refused.message.contains(r#"label "{}""#), "none is an empty one: {refused:?}");
 }
 
 #[tokio::test]

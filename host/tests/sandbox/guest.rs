@@ -183,3 +183,25 @@ impl Guest {
         )
     }
 }
+
+/// A number as WebAssembly writes it.
+pub(crate) fn unsigned(mut number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number & 0x7f).unwrap();
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+/// A section of a module or component.
+pub(crate) fn section(id: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![id];
+    bytes.extend(unsigned(u32::try_from(content.len()).unwrap()));
+    bytes.extend(content);
+    bytes
+}

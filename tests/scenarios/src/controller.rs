@@ -118,6 +118,22 @@ impl Controller {
         Ok(())
     }
 
+    /// Its resident memory now, and the most that it ever was, MiB.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resident_mib(&self) -> Result<(u64, u64)> {
+        let id = self.child.lock().expect("no panic").as_ref().map(Child::id);
+        let id = id.context("the controller does not run")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let of = |key: &str| -> Result<u64> {
+            let line = status.lines().find(|l| l.starts_with(key)).context("Linux tells it")?;
+            let kib: u64 = line.split_whitespace().nth(1).context("a number")?.parse()?;
+            Ok(kib >> 10)
+        };
+        Ok((of("VmRSS:")?, of("VmHWM:")?))
+    }
+
     /// Everything it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

@@ -1,4 +1,5 @@
 //! Policies are components that decide, and nothing else does it in their place.
 
 mod decide;
+mod hostile;
 mod load;

@@ -1,5 +1,11 @@
 //! A guest that misbehaves ends its own call, with a category that says how; everybody else goes on.
 
+mod answers;
+mod compile;
+mod crowd;
+mod load;
+mod tables;
+
 use capmaas::policy::{Choices, Engine, Policies};
 use capmaas_core::policy::{Constraints, Name, Shortlisting};
 

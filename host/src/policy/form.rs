@@ -1,0 +1,100 @@
+//! What can be seen of a component without compiling it: that it is one, what it imports, what it
+//! exports. Compiling takes seconds and memory, and is for what may be loaded at all.
+
+use anyhow::{Result, bail};
+use wasmparser::{Encoding, Parser, Payload};
+
+use super::bounded;
+use super::load::Kind;
+
+/// Largest component, bytes. A Python one is about 18 MiB.
+const LARGEST: usize = 32 << 20;
+/// The interface this host speaks.
+const INTERFACE: &str = "0.1.0";
+
+/// Refuses what cannot be a policy of this kind.
+pub(super) fn check(wasm: &[u8], kind: Kind) -> Result<()> {
+    if wasm.len() > LARGEST {
+        bail!("it is larger than {} MiB", LARGEST >> 20);
+    }
+    match wasm.get(..8) {
+        Some(b"\0asm\x0d\0\x01\0") => {}
+        Some([0, b'a', b's', b'm', ..]) => bail!(
+            "it is a core WebAssembly module, not a component: build it with the wasm-component-ld \
+             linker, or wrap it with `wasm-tools component new`"
+        ),
+        _ => bail!("it is not WebAssembly"),
+    }
+    let surface = Surface::of(wasm)
+        .map_err(|e| anyhow::anyhow!("it does not compile: {}", bounded(&e.to_string(), 400)))?;
+    surface.imports.iter().try_for_each(|name| check_import(name))?;
+    for interface in ["metadata", kind.word()] {
+        let wanted = format!("capmaas:policy/{interface}@{INTERFACE}");
+        if !surface.exports.contains(&wanted.as_str()) {
+            bail!(
+                "it does not export what a policy of kind {kind} exports (no {wanted}); \
+                 see wit/policy.wit"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Names at the outermost level of a component.
+#[derive(Default)]
+struct Surface<'a> {
+    imports: Vec<&'a str>,
+    exports: Vec<&'a str>,
+}
+
+impl<'a> Surface<'a> {
+    fn of(wasm: &'a [u8]) -> wasmparser::Result<Self> {
+        let mut surface = Self::default();
+        // What is nested has a version and an end of its own.
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(wasm) {
+            match payload? {
+                Payload::Version { encoding: Encoding::Component | Encoding::Module, .. } => {
+                    depth += 1;
+                }
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentImportSection(section) if depth == 1 => {
+                    for import in section {
+                        surface.imports.push(import?.name.name);
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 1 => {
+                    for export in section {
+                        surface.exports.push(export?.name.name);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(surface)
+    }
+}
+
+/// Only our own package may be imported, and only in the version we speak.
+fn check_import(name: &str) -> Result<()> {
+    let shown = bounded(name, 100);
+    if let Some(rest) = name.strip_prefix("capmaas:policy/") {
+        let (interface, version) = rest.split_once('@').unwrap_or((rest, ""));
+        if version != INTERFACE {
+            let version = bounded(version, 40);
+            bail!("it speaks interface {version:?}, and this host speaks {INTERFACE}");
+        }
+        if !["host", "types"].contains(&interface) {
+            bail!("it imports {shown:?}; a policy may import capmaas:policy/host alone");
+        }
+        Ok(())
+    } else if name.starts_with("wasi:") {
+        bail!(
+            "it imports {shown:?}, and policies get no WASI: build Rust for \
+             wasm32-unknown-unknown, Python with componentize-py's --stub-wasi, JavaScript with \
+             componentize-js's disableFeatures"
+        )
+    } else {
+        bail!("it imports {shown:?}; a policy may import capmaas:policy/host alone")
+    }
+}
