@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -24,6 +24,7 @@ pub struct Engine {
     pub(super) wasm: wasmtime::Engine,
     /// One for each place of the pool: whoever enters a guest holds one.
     places: Arc<Semaphore>,
+    clock: Arc<Clock>,
 }
 
 /// The part of an engine's places that one policy may take.
@@ -84,19 +85,8 @@ impl Engine {
         let wasm = wasmtime::Engine::new(&config)
             .map_err(anyhow::Error::from)
             .context("cannot set up the WebAssembly engine (is address space limited?)")?;
-        let ticking = wasm.weak();
-        // A thread of its own: a starved runtime must not stop the clock of the guests.
-        std::thread::Builder::new()
-            .name("policy-clock".into())
-            .spawn(move || {
-                while let Some(engine) = ticking.upgrade() {
-                    engine.increment_epoch();
-                    drop(engine);
-                    std::thread::sleep(TICK);
-                }
-            })
-            .context("cannot start the policies' clock")?;
-        Ok(Self { wasm, places: Arc::new(Semaphore::new(SLOTS)) })
+        let clock = Clock::start(&wasm)?;
+        Ok(Self { wasm, places: Arc::new(Semaphore::new(SLOTS)), clock })
     }
 
     /// Runs what enters a guest: in a place of the pool, on a thread where it holds up nobody.
@@ -109,8 +99,9 @@ impl Engine {
         // One's own share first: who waits for it must not hold a place.
         let own = share.0.clone().acquire_owned().await.map_err(stopping)?;
         let place = self.places.clone().acquire_owned().await.map_err(stopping)?;
+        let clock = self.clock.clone();
         let answer = tokio::task::spawn_blocking(move || {
-            let _held = (own, place);
+            let _held = (own, place, Inside::of(&clock));
             work()
         });
         answer.await.map_err(|_| refused("unavailable", "the call broke off"))
@@ -122,5 +113,63 @@ impl Engine {
     /// When the settings are not supported on this machine.
     pub(super) fn for_compiling() -> Result<wasmtime::Engine> {
         wasmtime::Engine::new(&base()).map_err(anyhow::Error::from)
+    }
+}
+
+/// Ticks while anybody is inside a guest, and rests otherwise: a controller with nothing to do must not wake a thousand
+/// times a second.
+struct Clock {
+    inside: Mutex<usize>,
+    news: Condvar,
+}
+
+/// Somebody is inside a guest, and the clock ticks.
+struct Inside(Arc<Clock>);
+
+impl Clock {
+    fn start(engine: &wasmtime::Engine) -> Result<Arc<Self>> {
+        let clock = Arc::new(Self { inside: Mutex::default(), news: Condvar::new() });
+        let (ticking, weak) = (engine.weak(), Arc::downgrade(&clock));
+        // A thread of its own: a starved runtime must not stop the clock of the guests.
+        std::thread::Builder::new()
+            .name("policy-clock".into())
+            .spawn(move || {
+                while let Some(clock) = weak.upgrade() {
+                    let ticks = clock.rest();
+                    drop(clock);
+                    let Some(engine) = ticking.upgrade() else { return };
+                    if ticks {
+                        engine.increment_epoch();
+                        drop(engine);
+                        std::thread::sleep(TICK);
+                    }
+                }
+            })
+            .context("cannot start the policies' clock")?;
+        Ok(clock)
+    }
+
+    /// Waits for somebody to be inside, but not for ever: the engine may be gone.
+    fn rest(&self) -> bool {
+        /// How long the thread may outlive its engine.
+        const LONGEST: Duration = Duration::from_secs(60);
+        let inside = self.inside.lock().unwrap_or_else(|e| e.into_inner());
+        let waited = self.news.wait_timeout_while(inside, LONGEST, |inside| *inside == 0);
+        let (inside, _) = waited.unwrap_or_else(|e| e.into_inner());
+        *inside > 0
+    }
+}
+
+impl Inside {
+    fn of(clock: &Arc<Clock>) -> Self {
+        *clock.inside.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        clock.news.notify_one();
+        Self(clock.clone())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        *self.0.inside.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Provisioning {
     fds: usize,
     /// MAAS calls by kind.
     maas_calls: BTreeMap<String, usize>,
+    /// Kubernetes calls by kind.
+    kube_calls: BTreeMap<String, usize>,
 }
 
 /// Nothing to do.
@@ -121,6 +123,7 @@ pub(crate) async fn run(plan: &Plan<'_>) -> Result<Outcome> {
         first_call_s: calls.first().map_or(0.0, |c| (clock(c.at) - begun).as_secs_f64()),
         fds: usage.fds,
         maas_calls: by_kind(&calls),
+        kube_calls: counted(audited.iter().map(|c| format!("{} {}", c.verb, c.resource))),
     };
     let idle = match plan.idle {
         0 => None,
@@ -140,7 +143,7 @@ impl World {
         let crds = plan.crds.display().to_string();
         plane.kubectl(&["apply", "--server-side", "-f", &crds])?;
         plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"])?;
-        plane.apply("default", ACCOUNT)?;
+        plane.apply(NAMESPACE, ACCOUNT)?;
         let kubeconfig = folder.path().join("kubeconfig");
         plane.service_account_kubeconfig(NAMESPACE, "controller", &kubeconfig)?;
         let options = Options { clock: ClockMode::Speed(1.0), ..Options::default() };
@@ -281,20 +284,25 @@ fn writes(verb: &str) -> bool {
     !["get", "list", "watch"].contains(&verb)
 }
 
+fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for name in names {
+        *kinds.entry(name).or_default() += 1;
+    }
+    kinds
+}
+
 /// Method and kind of object, or the operation.
 fn by_kind(calls: &[Call]) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
-    for call in calls {
+    counted(calls.iter().map(|call| {
         let kind = call.path.split(['/', '?']).find(|p| !p.is_empty()).unwrap_or_default();
         let one = call.path.split('?').next().unwrap_or_default().matches('/').count() > 2;
-        let what = match &call.op {
+        match &call.op {
             Some(op) => op.clone(),
             None if one => format!("{} {kind}/…", call.method),
             None => format!("{} {kind}", call.method),
-        };
-        *kinds.entry(what).or_default() += 1;
-    }
-    kinds
+        }
+    }))
 }
 
 async fn rest(world: &World, process: &mut Process, machines: usize, seconds: u64) -> Result<Idle> {
