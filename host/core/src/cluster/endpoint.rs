@@ -9,6 +9,7 @@ use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run, TTL, unexpected};
 use crate::call_error::Category;
 use crate::policy::{Answer, Answered, Context, NameRequest, Question, fqdn};
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::text::bounded;
 
 /// Names to try before it is the policy's fault.
 const MOST_NAMES: u32 = 5;
@@ -164,7 +165,7 @@ impl Run<'_> {
     }
 
     pub(super) fn no_name(&mut self, message: &str) -> End {
-        let bounded: String = message.chars().take(400).collect();
+        let bounded = bounded(message, 400);
         if self.conditions.reason_before(LOAD_BALANCER_READY) != Some("WaitForDNSName") {
             self.event(EventKind::Warning, "DNSNamingFailed", "Name", bounded.clone());
         }

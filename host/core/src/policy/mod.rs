@@ -9,6 +9,8 @@ mod naming;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::bounded;
+
 pub use allocation::{
     AllocateConstraints, AllocationRequest, Avoided, Candidate, Constraints, Peer, Ranking,
     Rejection, Shortlisting, candidates, choose, narrowed,
@@ -122,7 +124,7 @@ pub struct Refused {
 impl Refused {
     /// The answer does not fit the question.
     pub fn unusable(message: &str) -> Self {
-        Self { policy: None, category: "bad-answer".into(), message: message.to_owned() }
+        Self { policy: None, category: "bad-answer".into(), message: bounded(message, 300) }
     }
 }
 
