@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use capmaas_core::{CallError, Category, Read, Reply};
-use reqwest::{Method, StatusCode, header};
+use reqwest::{Method, header};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::{ApiKey, Endpoint};
+use super::{Answer, ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
 const IN_FLIGHT: usize = 6;
@@ -106,13 +106,13 @@ impl Client {
     /// Carries out a read. An answer that changes rarely may be some seconds old.
     pub async fn read(&self, read: &Read) -> Reply {
         if !matches!(read, Read::WhoAmI | Read::Version | Read::Images) {
-            return super::reads::read(self, read).await.unwrap_or_else(Reply::Failed);
+            return self.asked(read).await.unwrap_or_else(Reply::Failed);
         }
         let name = format!("{read:?}");
         if let Some(reply) = self.recent(&name) {
             return reply;
         }
-        match super::reads::read(self, read).await {
+        match self.asked(read).await {
             Ok(reply) => {
                 let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
                 kept.insert(name, (Instant::now(), reply.clone()));
@@ -120,6 +120,11 @@ impl Client {
             }
             Err(error) => Reply::Failed(error),
         }
+    }
+
+    async fn asked(&self, read: &Read) -> Result<Reply, CallError> {
+        let (path, query) = super::reads::question(read)?;
+        super::reads::reply(read, self.call(Call::get(&path, query)).await)
     }
 
     fn recent(&self, name: &str) -> Option<Reply> {
@@ -173,21 +178,11 @@ impl Client {
         mut response: reqwest::Response,
         reading: bool,
     ) -> Result<Value, CallError> {
-        let status = response.status();
-        let html = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .is_some_and(|t| t.starts_with("text/html"));
-        let retry_after = response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|v| v.to_str().ok()?.trim().parse().ok());
-        let mut body = Vec::new();
+        let mut answer = Answer::of(&response);
         loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST_BODY => {
-                    body.extend_from_slice(&chunk);
+                Ok(Some(chunk)) if answer.body.len() + chunk.len() <= LARGEST_BODY => {
+                    answer.body.extend_from_slice(&chunk);
                 }
                 Ok(Some(_)) => {
                     return Err(CallError::new(Category::Malformed, "the answer is too large"));
@@ -200,25 +195,12 @@ impl Client {
                 Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
             }
         }
-        if status.is_success() {
-            return parse(&body, reading);
-        }
-        let error = refusal(status, html, retry_after, &String::from_utf8_lossy(&body));
-        if error.category == Category::Unauthorized {
+        let said = answer.json(reading, &self.options.key);
+        if said.as_ref().is_err_and(|e| e.category == Category::Unauthorized) {
             self.forget();
         }
-        Err(error)
+        said
     }
-}
-
-fn parse(body: &[u8], reading: bool) -> Result<Value, CallError> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(body).map_err(|_| {
-        let category = if reading { Category::Malformed } else { Category::Unknown };
-        CallError::new(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
-    })
 }
 
 /// What a request that got no answer means for an effect.
@@ -243,96 +225,4 @@ fn transport(error: &reqwest::Error) -> CallError {
         () => text,
     };
     CallError::new(category, &message)
-}
-
-/// What MAAS's refusal means. Texts are MAAS's own (3.5 – 3.7).
-fn refusal(status: StatusCode, html: bool, retry_after: Option<u64>, body: &str) -> CallError {
-    let code = status.as_u16();
-    // Anonymous callers of /machines/ have a handler of their own, which knows no such operation.
-    let anonymous = code == 400 && body.starts_with("Unrecognised signature");
-    let category = match code {
-        401 => Category::Unauthorized,
-        400 if anonymous => Category::Unauthorized,
-        403 => Category::Forbidden,
-        404 => Category::NotFound,
-        409 if html => Category::Conflict,
-        409 => Category::State,
-        502..=504 if html => Category::Unavailable,
-        300..=399 => Category::Malformed,
-        500..=599 => Category::Server,
-        _ => Category::BadRequest,
-    };
-    CallError { category, status: Some(code), message: words(code, html, body), retry_after }
-}
-
-fn words(code: u16, html: bool, body: &str) -> String {
-    match code {
-        // The body of a 401 may hold the very signature that would have been right.
-        401 if body.contains("Expired timestamp") => "expired timestamp".into(),
-        401 => "the API key is not accepted".into(),
-        300..=399 => {
-            "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into()
-        }
-        _ if html => format!("HTTP {code}"),
-        _ if body.trim().is_empty() => match code {
-            403 => "not allowed, or the machine is locked".into(),
-            _ => format!("HTTP {code} without a text"),
-        },
-        _ => flatten(body),
-    }
-}
-
-/// `{"tags": ["No such tag(s): 'x'."]}` becomes `tags: No such tag(s): 'x'.`
-fn flatten(body: &str) -> String {
-    let text = match serde_json::from_str::<Value>(body) {
-        Ok(Value::Object(fields)) => fields
-            .iter()
-            .map(|(field, problems)| match problems {
-                Value::Array(list) => {
-                    let all: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-                    format!("{field}: {}", all.join(" "))
-                }
-                other => format!("{field}: {other}"),
-            })
-            .collect::<Vec<_>>()
-            .join("; "),
-        _ => body.split_whitespace().collect::<Vec<_>>().join(" "),
-    };
-    text.chars().filter(|c| !c.is_control()).take(500).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn category(code: u16, html: bool, body: &str) -> Category {
-        refusal(StatusCode::from_u16(code).unwrap(), html, None, body).category
-    }
-
-    #[test]
-    fn a_conflict_is_told_from_a_state_by_its_content_type() {
-        assert_eq!(category(409, false, "No machine available."), Category::State);
-        assert_eq!(category(409, true, "<html>"), Category::Conflict);
-    }
-
-    #[test]
-    fn an_anonymous_refusal_is_a_matter_of_the_key() {
-        let body = "Unrecognised signature: method=GET op=None";
-        assert_eq!(category(400, false, body), Category::Unauthorized);
-        assert_eq!(category(400, false, "Invalid limit"), Category::BadRequest);
-    }
-
-    #[test]
-    fn the_secret_in_a_401_is_never_repeated() {
-        let body =
-            "Authorization Error: 'Invalid signature. Expected signature base string: &s3cret'";
-        let error = refusal(StatusCode::UNAUTHORIZED, true, None, body);
-        assert!(!error.message.contains("s3cret"), "{}", error.message);
-    }
-
-    #[test]
-    fn a_form_error_names_its_fields() {
-        let body = r#"{"tags": ["No such tag(s): 'x'."], "zone": ["No such zone(s): y."]}"#;
-        assert_eq!(flatten(body), "tags: No such tag(s): 'x'.; zone: No such zone(s): y.");
-    }
 }

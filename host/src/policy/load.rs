@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use capmaas_core::bounded;
 use capmaas_core::policy::{Answer, PolicyId, Question, Refused};
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -244,7 +245,8 @@ impl Loaded {
                     .iter()
                     .take(5)
                     .map(|(at, problem)| {
-                        format!("{}: {problem}", if at.is_empty() { "/" } else { at })
+                        let at = if at.is_empty() { "/" } else { at };
+                        bounded(&format!("{at}: {problem}"), 300)
                     })
                     .collect();
                 bail!("it does not accept its configuration: {}", list.join("; "))

@@ -15,8 +15,8 @@ mod source;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use capmaas_core::Reply;
 use capmaas_core::policy::{Answered, Question, Refused};
+use capmaas_core::{Reply, bounded};
 use tokio::sync::Semaphore;
 
 pub use compile::{Compiler, compile_stdin};
@@ -124,8 +124,7 @@ impl Policies {
 }
 
 fn refused(category: &str, message: &str) -> Refused {
-    let bounded = message.chars().filter(|c| !c.is_control()).take(300).collect();
-    Refused { policy: None, category: category.to_owned(), message: bounded }
+    Refused { policy: None, category: category.to_owned(), message: bounded(message, 300) }
 }
 
 impl Choice {
