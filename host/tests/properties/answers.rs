@@ -180,6 +180,13 @@ fn is_machine(shown: &Value, machine: &Machine) {
     assert_eq!(shown["swap_size"].as_i64(), machine.swap_size);
     assert_eq!(shown["locked"] == json!(true), machine.locked);
     assert_eq!(shown["ephemeral_deploy"] == json!(true), machine.ephemeral);
+    assert_eq!(machine.storage, shown["storage"].as_f64().unwrap_or_default() as u64);
+    let or_empty = |field: &str, empty: Value| match &shown[field] {
+        Value::Null => empty,
+        value => value.clone(),
+    };
+    assert_eq!(json!(machine.tags), or_empty("tag_names", json!([])));
+    assert_eq!(json!(machine.annotations), or_empty("workload_annotations", json!({})));
     let power = match shown["power_state"].as_str() {
         Some("on") => Power::On,
         Some("off") => Power::Off,
