@@ -23,5 +23,5 @@ fuzz_target!(|text: &str| {
     names::version_text(text);
     names::image(first, lines.get(1..).unwrap_or_default());
     names::endpoint(text);
-    judgement::names_validly(None, first, "maas");
+    judgement::names_validly(None, first, lines.get(1).map_or("maas", String::as_str));
 });

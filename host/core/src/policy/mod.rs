@@ -16,6 +16,7 @@ pub use allocation::{
     Rejection, Shortlisting, candidates, choose, narrowed,
 };
 pub use failure::{Action, Failure, Replacement, Stage, allowed};
+pub(crate) use naming::is_dns_name;
 pub use naming::{Name, NameRequest, fqdn};
 
 /// Key and value pairs, sorted by key.

@@ -37,7 +37,7 @@ pub struct Name {
 pub fn fqdn(answer: Option<&Name>, request: &NameRequest) -> Result<String, String> {
     let Some(name) = answer else {
         let label = built_in_label(&request.context.cluster, &request.suffix);
-        return sized(format!("{label}.{}", request.default_domain));
+        return sound(&label, &request.default_domain);
     };
     if !is_label(&name.label) {
         let shown = bounded(&name.label, 80);
@@ -51,15 +51,29 @@ pub fn fqdn(answer: Option<&Name>, request: &NameRequest) -> Result<String, Stri
         let allowed = bounded(&request.allowed_domains.join(", "), 150);
         return Err(format!("domain {shown:?} is not allowed here (allowed: {allowed})"));
     }
-    sized(format!("{}.{domain}", name.label))
+    sound(&name.label, domain)
 }
 
 /// A label and a domain may each be as long as DNS allows, and together too long.
-fn sized(fqdn: String) -> Result<String, String> {
-    if fqdn.len() > 253 {
-        return Err(format!("the whole name has {} characters, and DNS allows 253", fqdn.len()));
+fn sound(label: &str, domain: &str) -> Result<String, String> {
+    let fqdn = format!("{label}.{domain}");
+    if fqdn.len() > LONGEST_NAME {
+        return Err(format!("it has {} characters, and DNS allows {LONGEST_NAME}", fqdn.len()));
+    }
+    if !is_dns_name(&fqdn) {
+        let shown = bounded(domain, 80);
+        return Err(format!("{shown:?} is no DNS domain: correct spec.dnsDomain"));
     }
     Ok(fqdn)
+}
+
+const LONGEST_NAME: usize = 253;
+
+/// A name that can be looked up. Which labels it takes for a new record, MAAS knows best.
+pub(crate) fn is_dns_name(text: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let label = |l: &str| (1..=63).contains(&l.len()) && l.bytes().all(letter);
+    text.len() <= LONGEST_NAME && text.split('.').all(label)
 }
 
 /// `<cluster>-<suffix>`, cut so that the label stays within 63 characters.
@@ -123,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_not_longer_than_dns_allows() {
+    fn a_name_is_one_that_dns_allows() {
         let mut request = request();
         request.default_domain = ["x".repeat(61).as_str(); 4].join(".");
         assert_eq!(request.default_domain.len(), 247);
@@ -131,6 +145,10 @@ mod tests {
         assert_eq!(fqdn(Some(&name("apiii", None)), &request).unwrap().len(), 253);
         let problem = fqdn(Some(&name("apiiii", None)), &request).unwrap_err();
         assert!(problem.contains("254"), "{problem}");
+        for domain in ["", "my domain", "corp..example", "maas\n"] {
+            request.default_domain = domain.into();
+            assert!(fqdn(None, &request).unwrap_err().contains("spec.dnsDomain"), "{domain:?}");
+        }
     }
 
     #[test]

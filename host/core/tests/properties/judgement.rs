@@ -9,7 +9,7 @@ use capmaas_core::{Done, Effect, Read, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::world::{Destiny, NAME, World};
+use crate::world::{CLUSTER, Destiny, NAME, World};
 
 /// The longest delay that a policy may cause, seconds.
 const HOUR: u64 = 3600;
@@ -166,7 +166,7 @@ pub(crate) fn names_validly(name: Option<Name>, cluster: &str, domain: &str) {
         Ok(fqdn) => {
             assert!(fqdn.len() <= 253, "{fqdn}");
             let (label, rest) = fqdn.split_once('.').unwrap();
-            assert!(is_label(label), "{label:?}");
+            assert!(is_label(label) && is_name(rest), "{fqdn:?}");
             assert!(request.allowed_domains.iter().any(|d| d == rest), "{rest:?}");
             if let Some(name) = &name {
                 assert_eq!(label, name.label, "a name is taken as it is or not at all");
@@ -178,15 +178,23 @@ pub(crate) fn names_validly(name: Option<Name>, cluster: &str, domain: &str) {
         }
     }
     let mut world = World::with_cluster();
+    world.kube.edit("MaasCluster", CLUSTER, &json!({ "spec": { "dnsDomain": domain } }));
+    world.maas.domains.push(domain.to_owned());
     world.policies.name = name;
     let told = world.reconcile_cluster();
     speaks_decently(told.done().unwrap());
     for step in &told.steps {
         if let Step::Do(Effect::CreateDns { fqdn, .. }) | Step::Read(Read::DnsByName(fqdn)) = step {
-            let label = fqdn.strip_suffix(".maas").expect("in the cluster's domain");
-            assert!(is_label(label), "{fqdn:?}");
+            let (label, rest) = fqdn.split_once('.').unwrap();
+            assert!(is_label(label) && is_name(rest), "{fqdn:?} is asked for");
         }
     }
+}
+
+pub(crate) fn is_name(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let label = |l: &str| (1..=63).contains(&l.len()) && l.chars().all(letter);
+    text.len() <= 253 && text.split('.').all(label)
 }
 
 fn is_label(text: &str) -> bool {

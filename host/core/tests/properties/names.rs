@@ -3,7 +3,7 @@
 use capmaas_core::maas::{Image, Version};
 use capmaas_core::{Effect, Read, Step, image, provider_id};
 
-use crate::judgement::speaks_decently;
+use crate::judgement::{is_name, speaks_decently};
 use crate::world::{World, clusters};
 
 pub(crate) fn provider_id(zone: &str, id: &str) {
@@ -85,7 +85,9 @@ pub(crate) fn endpoint(host: &str) {
         assert_eq!(published.host, host);
     }
     let address = bare.parse::<std::net::IpAddr>().is_ok();
-    let inside = !address && bare.to_ascii_lowercase().ends_with(".maas") && bare.len() > 5;
+    let inside = !address && is_name(bare) && bare.to_ascii_lowercase().ends_with(".maas");
+    let looked = |s: &Step<_>| matches!(s, Step::Read(Read::DnsByName(_)));
+    assert_eq!(told.steps.iter().any(looked), inside, "{host:?}");
     for step in &told.steps {
         match step {
             Step::Do(Effect::CreateDns { fqdn, .. }) | Step::Read(Read::DnsByName(fqdn)) => {
