@@ -13,6 +13,9 @@ MAKEFLAGS += --no-print-directory
 CAPMAAS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/capmaas
 export CAPMAAS_CACHE
 
+# How long each fuzz target runs.
+SECONDS ?= 600
+
 toolchain = $(shell (rustc -vV; cat Cargo.lock) 2>/dev/null | sha256sum | cut -c1-16)
 guest_toolchain = $(shell (rustc -vV; /usr/bin/rustc -vV; cat plugins/Cargo.lock) 2>/dev/null | sha256sum | cut -c1-16)
 CARGO_TARGET_DIR ?= $(CAPMAAS_CACHE)/cargo/$(toolchain)
@@ -20,7 +23,7 @@ export CARGO_TARGET_DIR
 export CAPMAAS_PLUGINS_TARGET_DIR = $(CAPMAAS_CACHE)/plugins/$(guest_toolchain)
 export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 
-.PHONY: help setup plugins build control-plane test lint crds image-binary demo playground clean-cache
+.PHONY: help setup plugins build control-plane test fuzz lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,9 +45,23 @@ test: control-plane ## Run all tests: units, transcripts, properties, simulator,
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
+fuzz: plugins ## Fuzz the parsers. FUZZ=target (all of them otherwise), SECONDS=600 each.
+	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
+	@# No nightly: the compiler takes the fuzzer's flags when it is told that it may.
+	@export RUSTC_BOOTSTRAP=1
+	@cargo fuzz build --sanitizer none $(FUZZ)
+	@for target in $(or $(FUZZ),$$(cargo fuzz list)); do
+		found="$(CAPMAAS_CACHE)/fuzz/$$target"
+		mkdir -p "$$found"
+		echo "fuzzing $$target for $(SECONDS) seconds"
+		cargo fuzz run --sanitizer none "$$target" "$$found" "fuzz/seeds/$$target" -- \
+			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -dict=fuzz/maas.dict
+	done
+
 lint: plugins ## Check the formatting of everything, and the lints of the host workspace.
 	@cargo fmt --all --check
 	@cargo fmt --all --check --manifest-path plugins/Cargo.toml
+	@cargo fmt --check --manifest-path fuzz/Cargo.toml
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 
 crds: build ## Write the CustomResourceDefinitions into crds/.

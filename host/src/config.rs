@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use capmaas_core::Settings;
 use clap::{ArgAction, Args, Parser, Subcommand};
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::maas::{self, ApiKey, Endpoint};
 use crate::policy::{Choice, Choices, Kind, PolicyDir};
@@ -43,7 +44,7 @@ pub struct RunFlags {
     pub maas_endpoint: Option<String>,
     /// API key of a MAAS administrator, consumer:token:secret.
     #[arg(long, env = "MAAS_API_KEY", hide_env_values = true)]
-    pub maas_api_key: Option<String>,
+    pub maas_api_key: Option<SecretString>,
     /// PEM file with certificate authorities to trust for MAAS.
     #[arg(long, env = "MAAS_CA_FILE")]
     pub maas_ca_file: Option<PathBuf>,
@@ -121,7 +122,8 @@ impl RunFlags {
         };
         let endpoint = first(&self.maas_endpoint, "MAAS_API_URL")
             .ok_or_else(|| missing("MAAS endpoint", "MAAS_ENDPOINT or --maas-endpoint"))?;
-        let key = first(&self.maas_api_key, "MAAS_API_TOKEN")
+        let key = self.maas_api_key.as_ref().map(|key| key.expose_secret().to_owned());
+        let key = first(&key, "MAAS_API_TOKEN")
             .ok_or_else(|| missing("MAAS API key", "MAAS_API_KEY or --maas-api-key"))?;
         Ok(maas::Options {
             endpoint: Endpoint::parse(&endpoint)?,
@@ -157,9 +159,15 @@ impl RunFlags {
             power_recheck: self.power_recheck,
             in_flight: self.in_flight,
             power_confirm: self.power_confirm,
-            dns_domain: self.maas_dns_domain.clone().filter(|d| !d.trim().is_empty()),
+            dns_domain: self.dns_domain(),
             ..Settings::default()
         })
+    }
+
+    /// The domain as names end in it, without blanks and the dot at the end.
+    fn dns_domain(&self) -> Option<String> {
+        let domain = self.maas_dns_domain.as_deref()?.trim().trim_end_matches('.');
+        Some(domain.to_owned()).filter(|d| !d.is_empty())
     }
 
     /// The policies, read from the policy folder.

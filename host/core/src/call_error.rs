@@ -2,6 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::bounded;
+
+/// The longest message, characters.
+const LONGEST: usize = 500;
+/// The longest wait that another side is granted, seconds.
+const LONGEST_WAIT: u64 = 3600;
+
 /// What kind of failure a call met.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
@@ -49,9 +56,17 @@ pub struct CallError {
 }
 
 impl CallError {
-    /// An error that no HTTP status tells of.
-    pub fn new(category: Category, message: impl Into<String>) -> Self {
-        Self { category, status: None, message: message.into(), retry_after: None }
+    /// An error that no HTTP status tells of. Of the message one line is kept, cut to 500 characters.
+    pub fn new(category: Category, message: impl AsRef<str>) -> Self {
+        let message = bounded(message.as_ref(), LONGEST);
+        Self { category, status: None, message, retry_after: None }
+    }
+
+    /// When to try again, seconds: as the other side asked, within an hour, else `otherwise`.
+    ///
+    /// Whoever asks for a year, or for no wait at all, gets neither.
+    pub fn again(&self, otherwise: u64) -> u64 {
+        self.retry_after.map_or(otherwise, |asked| asked.min(LONGEST_WAIT)).max(1)
     }
 
     /// The effect may have been carried out although it failed: read before repeating.
@@ -72,5 +87,29 @@ impl CallError {
                 | Category::Unknown
                 | Category::Tls
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_makes_us_wait_for_ever_or_not_at_all() {
+        let asked = |seconds| CallError {
+            retry_after: seconds,
+            ..CallError::new(Category::Unavailable, "busy")
+        };
+        assert_eq!(asked(None).again(30), 30);
+        assert_eq!(asked(Some(7)).again(30), 7);
+        assert_eq!(asked(Some(u64::MAX)).again(30), 3600);
+        assert_eq!(asked(Some(0)).again(30), 1);
+    }
+
+    #[test]
+    fn a_message_is_one_bounded_line() {
+        let error = CallError::new(Category::Server, format!("a\nb\u{1b}[31m{}", "x".repeat(9000)));
+        assert!(error.message.starts_with("a b[31mx"), "{}", error.message);
+        assert_eq!(error.message.chars().count(), 500);
     }
 }

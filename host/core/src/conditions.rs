@@ -2,6 +2,7 @@
 
 use capmaas_api::{Condition, names};
 
+use crate::text::{LONGEST_MESSAGE, bounded};
 use crate::time::{rfc3339, unix_seconds};
 
 /// The conditions of one object while its new status is computed.
@@ -51,7 +52,7 @@ impl Conditions {
             kind: kind.to_owned(),
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
-            message: Some(message.chars().take(4096).collect()),
+            message: Some(bounded(message, LONGEST_MESSAGE)),
             last_transition_time: Some(since.unwrap_or_else(|| rfc3339(self.now))),
             observed_generation: self.generation,
             severity: None,

@@ -1,6 +1,7 @@
 //! Whether MAAS has the image a machine wants.
 
 use crate::maas::Image;
+use crate::text::bounded;
 
 /// Why an image cannot be deployed, if that is certain from the list of images.
 ///
@@ -10,6 +11,7 @@ pub fn missing(wanted: &str, images: &[Image]) -> Option<String> {
     let series = wanted.rsplit('/').next().unwrap_or(wanted);
     let alias = series.starts_with(|c: char| c.is_ascii_digit());
     let fits = |image: &Image| match wanted.split_once('/') {
+        _ if series.is_empty() || image.name.is_empty() => false,
         Some(("custom", name)) => image.name == name,
         Some(_) => image.name == wanted,
         None => image.name == wanted || image.name.rsplit('/').next() == Some(wanted),
@@ -20,7 +22,9 @@ pub fn missing(wanted: &str, images: &[Image]) -> Option<String> {
     let mut names: Vec<&str> = images.iter().map(|i| i.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
+    names.retain(|n| !n.is_empty());
     let have = if names.is_empty() { "none at all".to_owned() } else { names.join(", ") };
+    let (wanted, have) = (bounded(wanted, 120), bounded(&have, 500));
     Some(format!("MAAS has no image {wanted:?} (it has {have}); import it or correct spec.image"))
 }
 
@@ -38,6 +42,14 @@ mod tests {
     fn every_form_that_maas_resolves_is_taken() {
         for form in ["ubuntu/noble", "noble", "custom/u-2404-k8s", "u-2404-k8s", "24.04"] {
             assert_eq!(missing(form, &images()), None, "{form}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_no_image() {
+        let nameless = [Image { name: String::new(), architecture: String::new() }];
+        for form in ["", "custom/", "ubuntu/"] {
+            assert!(missing(form, &nameless).is_some(), "{form:?}");
         }
     }
 

@@ -27,6 +27,7 @@ pub mod policy;
 pub mod provider_id;
 mod settings;
 mod step;
+mod text;
 mod time;
 mod transcript;
 
@@ -35,4 +36,5 @@ pub use settings::Settings;
 pub use step::{
     Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Repeat, Reply, SecretState, Step,
 };
+pub use text::bounded;
 pub use transcript::Transcript;

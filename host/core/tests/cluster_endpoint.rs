@@ -24,7 +24,7 @@ fn a_policy_may_also_use_the_domain_that_the_operator_gave() {
 
 #[test]
 fn an_endpoint_outside_the_domain_means_no_dns_step_at_all() {
-    for host in ["192.0.2.7", "fd00::7", "api.example.com", "maas"] {
+    for host in ["192.0.2.7", "fd00::7", "api.example.com", "maas", " api.maas", "a\nb.maas"] {
         let mut world = World::with_cluster();
         endpoint(&mut world, host);
         control_plane(&mut world, NAME, "aaa111", OURS);

@@ -20,6 +20,5 @@ pub fn call_error(error: &Error) -> CallError {
         Error::SerdeError(_) => (Category::Malformed, None, "the answer cannot be read".into()),
         other => (Category::Unknown, None, other.to_string()),
     };
-    let message = message.chars().take(300).collect();
-    CallError { category, status, message, retry_after: None }
+    CallError { status, ..CallError::new(category, message) }
 }

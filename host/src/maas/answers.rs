@@ -6,19 +6,32 @@ use capmaas_core::maas::{
     DnsAddress, DnsResource, Image, MaasEvent, Machine, Power, ReservedAddress, Status, User,
 };
 use capmaas_core::{CallError, Category};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
-fn wire<T: for<'de> Deserialize<'de>>(value: Value, what: &str) -> Result<T, CallError> {
-    serde_json::from_value(value).map_err(|e| {
+fn wire<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, CallError> {
+    let read = serde_json::from_value::<Object<T>>(value);
+    read.map(|object| object.0).map_err(|e| {
         let message = format!("MAAS shows a {what} that cannot be read: {e}");
         CallError::new(Category::Malformed, &message)
     })
 }
 
+/// An object by its fields. Serde would take a list for one too, field after field as we name them.
+#[derive(Default)]
+struct Object<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        T::deserialize(Value::Object(fields)).map(Self).map_err(D::Error::custom)
+    }
+}
+
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
-    D: serde::Deserializer<'de>,
+    D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
@@ -49,9 +62,9 @@ struct WireMachine {
     #[serde(deserialize_with = "or_default")]
     workload_annotations: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_default")]
-    zone: Named,
+    zone: Object<Named>,
     #[serde(deserialize_with = "or_default")]
-    pool: Named,
+    pool: Object<Named>,
     #[serde(deserialize_with = "or_default")]
     tag_names: Vec<String>,
     #[serde(deserialize_with = "or_default")]
@@ -71,7 +84,7 @@ struct WireMachine {
     locked: bool,
     #[serde(deserialize_with = "or_default")]
     ephemeral_deploy: bool,
-    pod: Option<Named>,
+    pod: Option<Object<Named>>,
 }
 
 pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
@@ -91,8 +104,8 @@ pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
         error_description: wire.error_description,
         owner: wire.owner.filter(|o| !o.is_empty()),
         annotations: wire.workload_annotations,
-        zone: wire.zone.name,
-        pool: wire.pool.name,
+        zone: wire.zone.0.name,
+        pool: wire.pool.0.name,
         tags: wire.tag_names,
         power: match wire.power_state.as_str() {
             "on" => Power::On,
@@ -108,13 +121,13 @@ pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
         ip_addresses: wire.ip_addresses.into_iter().flatten().filter(|a| !a.is_empty()).collect(),
         locked: wire.locked,
         ephemeral: wire.ephemeral_deploy,
-        vm_host: wire.pod.map(|p| p.name).filter(|n| !n.is_empty()),
+        vm_host: wire.pod.map(|p| p.0.name).filter(|n| !n.is_empty()),
     })
 }
 
 pub(super) fn list<T>(
     value: Value,
-    each: fn(Value) -> Result<T, CallError>,
+    each: impl Fn(Value) -> Result<T, CallError>,
 ) -> Result<Vec<T>, CallError> {
     match value {
         Value::Array(items) => items.into_iter().map(each).collect(),
@@ -122,9 +135,19 @@ pub(super) fn list<T>(
     }
 }
 
+/// The entries that can be read; the others are noted in the log.
+pub(super) fn readable<T>(
+    value: Value,
+    each: fn(Value) -> Result<T, CallError>,
+) -> Result<Vec<T>, CallError> {
+    let entries = list(value, |entry| Ok(each(entry)))?;
+    let noted = |e: &CallError| tracing::warn!(error = e.message, "left out of a listing");
+    Ok(entries.into_iter().filter_map(|entry| entry.inspect_err(noted).ok()).collect())
+}
+
 pub(super) fn names(value: Value) -> Result<Vec<String>, CallError> {
-    let named: Vec<Named> = wire(value, "list of names")?;
-    let mut names: Vec<String> = named.into_iter().map(|n| n.name).collect();
+    let name = |entry| Ok(wire::<Named>(entry, "named thing")?.name);
+    let mut names = list(value, name)?;
     names.retain(|n| !n.is_empty());
     names.sort();
     Ok(names)
@@ -138,6 +161,9 @@ pub(super) fn user(value: Value) -> Result<User, CallError> {
         is_superuser: bool,
     }
     let user: WireUser = wire(value, "user")?;
+    if user.username.is_empty() {
+        return Err(CallError::new(Category::Malformed, "MAAS shows a user without a name"));
+    }
     Ok(User { name: user.username, admin: user.is_superuser })
 }
 
@@ -166,10 +192,12 @@ pub(super) fn events(value: Value) -> Result<Vec<MaasEvent>, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireEvents {
-        events: Vec<WireEvent>,
+        #[serde(deserialize_with = "or_default")]
+        events: Vec<Object<WireEvent>>,
     }
     let events: WireEvents = wire(value, "list of events")?;
-    let into = |e: WireEvent| MaasEvent { kind: e.kind, description: e.description };
+    let into =
+        |Object(e): Object<WireEvent>| MaasEvent { kind: e.kind, description: e.description };
     Ok(events.events.into_iter().map(into).collect())
 }
 
@@ -192,7 +220,7 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
         fqdn: String,
         address_ttl: Option<u32>,
         #[serde(deserialize_with = "or_default")]
-        ip_addresses: Vec<WireAddress>,
+        ip_addresses: Vec<Object<WireAddress>>,
     }
     let resource: WireResource = wire(value, "DNS resource")?;
     // The entries that MAAS makes up for machines have the id -1.
@@ -203,14 +231,14 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
         .ip_addresses
         .into_iter()
         // The row of a released machine keeps hanging on the record, without an address.
-        .filter_map(|a| Some((a.ip.filter(|ip| !ip.is_empty())?, a.alloc_type)))
+        .filter_map(|Object(a)| Some((a.ip.filter(|ip| !ip.is_empty())?, a.alloc_type)))
         .map(|(ip, kind)| DnsAddress { ip, reserved: kind == Some(USER_RESERVED) })
         .collect();
     Ok(DnsResource { id, fqdn: resource.fqdn, ttl: resource.address_ttl, addresses })
 }
 
 pub(super) fn reservation(value: Value, ip: &str) -> Result<Option<ReservedAddress>, CallError> {
-    let rows: Vec<WireAddress> = wire(value, "list of addresses")?;
+    let rows: Vec<WireAddress> = list(value, |row| wire(row, "address"))?;
     let ours = |r: &WireAddress| {
         r.ip.as_deref() == Some(ip) && r.alloc_type.is_none_or(|t| t == USER_RESERVED)
     };

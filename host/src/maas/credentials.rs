@@ -37,6 +37,11 @@ impl ApiKey {
         }
     }
 
+    /// A text without the secret.
+    pub(super) fn hidden_in(&self, text: &str) -> String {
+        text.replace(&self.secret, "…")
+    }
+
     /// OAuth 1.0a with signature method PLAINTEXT, which MAAS accepts in every version. MAAS
     /// refuses a nonce it has seen, so each attempt needs a header of its own.
     pub(super) fn authorization(&self) -> String {

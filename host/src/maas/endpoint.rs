@@ -12,20 +12,20 @@ impl Endpoint {
     /// IPv6 literal, or `/api/2.0` already there.
     ///
     /// # Errors
-    /// When it is no http or https URL, or carries a user name, a query or a fragment.
+    /// When it is no http or https URL, or carries a user name, a query or a fragment. The text is
+    /// not repeated: it may be the key, put into the wrong variable, or hold a password.
     pub fn parse(text: &str) -> Result<Self> {
-        let text = text.trim();
         let example = "for example http://maas.example.com:5240/MAAS";
-        let mut url = Url::parse(text)
-            .with_context(|| format!("MAAS_ENDPOINT {text:?} is not a URL ({example})"))?;
+        let mut url = Url::parse(text.trim())
+            .with_context(|| format!("MAAS_ENDPOINT is not a URL ({example})"))?;
         if !url.username().is_empty() || url.password().is_some() {
             bail!("MAAS_ENDPOINT holds a user name: the key belongs into MAAS_API_KEY");
         }
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            bail!("MAAS_ENDPOINT {text:?} is not an http or https URL ({example})");
+            bail!("MAAS_ENDPOINT is not an http or https URL ({example})");
         }
         if url.query().is_some() || url.fragment().is_some() {
-            bail!("MAAS_ENDPOINT {text:?} has a query or a fragment ({example})");
+            bail!("MAAS_ENDPOINT has a query or a fragment ({example})");
         }
         let segments: Vec<&str> = url.path().split('/').filter(|s| !s.is_empty()).collect();
         let mut base: Vec<&str> = match segments.as_slice() {
@@ -41,10 +41,15 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// The URL of a path below `/api/2.0/`.
-    pub(super) fn url(&self, path: &str) -> Url {
+    /// The URL of a path below `/api/2.0/`, never of anything beside it.
+    pub fn url(&self, path: &str) -> Url {
         let mut url = self.0.clone();
-        url.set_path(&format!("{}{path}", self.0.path()));
+        // Blanks of these kinds do not count in a URL, so that they would hide two dots.
+        let path: String = path.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+        let level = |segment| if matches!(segment, "." | "..") { "" } else { segment };
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path.split('/').map(level));
+        }
         url
     }
 }
@@ -73,6 +78,17 @@ mod tests {
         ];
         for (form, base) in forms {
             assert_eq!(Endpoint::parse(form).unwrap().to_string(), base);
+        }
+    }
+
+    #[test]
+    fn no_path_climbs() {
+        let endpoint = Endpoint::parse("http://m/MAAS").unwrap();
+        assert_eq!(endpoint.url("zones/").as_str(), "http://m/MAAS/api/2.0/zones/");
+        for path in ["../../x", ".\t./x", "%2e%2e/x", "/..", ".", "?x", "#x", "a\\..\\..\\x"] {
+            let url = endpoint.url(path);
+            assert!(url.as_str().starts_with("http://m/MAAS/api/2.0/"), "{path:?}: {url}");
+            assert!(url.query().is_none() && url.fragment().is_none(), "{path:?}: {url}");
         }
     }
 

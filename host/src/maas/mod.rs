@@ -3,6 +3,7 @@
 //! One door: [`Client::read`] and [`Client::perform`] carry out what `core` asks for, and nothing
 //! else in the program talks to MAAS. Facts about MAAS's odd codes stand where they matter.
 
+mod answer;
 mod answers;
 mod client;
 mod credentials;
@@ -11,10 +12,11 @@ mod endpoint;
 mod gathering;
 mod health;
 mod reads;
-mod refusals;
 mod wire;
 
+pub use answer::Answer;
 pub use client::Client;
 pub use credentials::ApiKey;
 pub use endpoint::Endpoint;
+pub use reads::reply;
 pub use wire::Options;

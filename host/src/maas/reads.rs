@@ -2,64 +2,120 @@ use std::collections::BTreeMap;
 
 use capmaas_core::policy::AllocateConstraints;
 use capmaas_core::{CallError, Category, Read, Reply};
+use serde_json::Value;
 
 use super::answers;
 use super::wire::{Call, Wire};
 
+type Query = Vec<(&'static str, String)>;
+
 /// Carries out one read.
 pub(super) async fn read(maas: &Wire, read: &Read) -> Result<Reply, CallError> {
+    let (path, query) = question(read)?;
+    reply(read, maas.call(Call::get(&path, query)).await)
+}
+
+/// Several machines at once, by system id. Those that MAAS does not show are missing; one that cannot be read spoils
+/// no other.
+pub(super) async fn machines_by_id(
+    maas: &Wire,
+    ids: &[String],
+) -> Result<BTreeMap<String, Result<Reply, CallError>>, CallError> {
+    let query = ids.iter().map(|id| ("id", id.clone())).collect();
+    let Value::Array(list) = maas.call(Call::get("machines/", query)).await? else {
+        return Err(CallError::new(Category::Malformed, "MAAS shows no list of machines"));
+    };
+    let with_id = list.into_iter().filter_map(|machine| {
+        let id = machine.get("system_id")?.as_str()?.to_owned();
+        Some((id, answers::machine(machine).map(|m| Reply::Machine(Box::new(m)))))
+    });
+    Ok(with_id.collect())
+}
+
+/// Where a read is answered, and with which query.
+fn question(read: &Read) -> Result<(String, Query), CallError> {
+    let op = |op: &str| ("op", op.to_owned());
+    let at = |path: &str, query: Query| Ok((path.to_owned(), query));
     match read {
-        Read::Machine(id) => absent(maas.call(Call::get(&machine_path(id)?, vec![])).await, |v| {
-            Ok(Reply::Machine(Box::new(answers::machine(v)?)))
-        }),
-        Read::MachinesByMark(mark) => {
-            let query = vec![("agent_name", mark.clone())];
-            machines(maas, query).await
-        }
-        Read::Candidates(within) => machines(maas, filters(within)).await,
-        Read::WhoAmI => {
-            let query = vec![("op", "whoami".to_owned())];
-            Ok(Reply::User(answers::user(maas.call(Call::get("users/", query)).await?)?))
-        }
-        Read::Version => {
-            Ok(Reply::Text(answers::version(maas.call(Call::get("version/", vec![])).await?)?))
-        }
-        Read::Images => {
-            let list = maas.call(Call::get("boot-resources/", vec![])).await?;
-            Ok(Reply::Images(answers::list(list, answers::image)?))
-        }
-        Read::Zones => names(maas, "zones/").await,
-        Read::Pools => names(maas, "resourcepools/").await,
-        Read::Tags => names(maas, "tags/").await,
-        Read::Domains => names(maas, "domains/").await,
+        Read::Machine(id) => Ok((machine_path(id)?, vec![])),
+        Read::MachinesByMark(mark) => at("machines/", vec![("agent_name", mark.clone())]),
+        Read::Candidates(within) => at("machines/", filters(within)),
+        Read::WhoAmI => at("users/", vec![op("whoami")]),
+        Read::Version => at("version/", vec![]),
+        Read::Images => at("boot-resources/", vec![]),
+        Read::Zones => at("zones/", vec![]),
+        Read::Pools => at("resourcepools/", vec![]),
+        Read::Tags => at("tags/", vec![]),
+        Read::Domains => at("domains/", vec![]),
         Read::ErrorEvents(id) => {
-            let query = vec![
-                ("op", "query".to_owned()),
-                ("id", id.clone()),
-                ("level", "ERROR".to_owned()),
-                ("limit", "5".to_owned()),
-            ];
-            Ok(Reply::Events(answers::events(maas.call(Call::get("events/", query)).await?)?))
+            let newest = [("id", id.clone()), ("level", "ERROR".into()), ("limit", "5".into())];
+            at("events/", std::iter::once(op("query")).chain(newest).collect())
         }
+        Read::DnsByName(fqdn) => at("dnsresources/", vec![("fqdn", fqdn.clone())]),
+        Read::DnsResource(id) => at(&format!("dnsresources/{id}/"), vec![]),
+        Read::Reservation(ip) => at("ipaddresses/", vec![("ip", ip.clone())]),
+        _ => Err(not_ours()),
+    }
+}
+
+/// What MAAS's answer to a read says. It is about what was asked, or it is malformed.
+///
+/// # Errors
+/// The call's own, or `Malformed` when the answer is not what MAAS documents.
+pub fn reply(read: &Read, answer: Result<Value, CallError>) -> Result<Reply, CallError> {
+    let gone = |e: &CallError| e.category == Category::NotFound;
+    let found = match (read, answer) {
+        (Read::Machine(_), Err(e)) if gone(&e) => return Ok(Reply::Absent),
+        (Read::DnsResource(_), Err(e)) if gone(&e) => return Ok(Reply::Dns(vec![])),
+        (_, answer) => answer?,
+    };
+    Ok(match read {
+        Read::Machine(id) => {
+            let machine = answers::machine(found)?;
+            about(machine.system_id == *id, "machine")?;
+            Reply::Machine(Box::new(machine))
+        }
+        // One that is left out here may be ours, and would be taken twice.
+        Read::MachinesByMark(_) => Reply::Machines(answers::list(found, answers::machine)?),
+        Read::Candidates(_) => Reply::Machines(answers::readable(found, answers::machine)?),
+        Read::WhoAmI => Reply::User(answers::user(found)?),
+        Read::Version => Reply::Text(answers::version(found)?),
+        Read::Images => Reply::Images(answers::list(found, answers::image)?),
+        Read::Zones | Read::Pools | Read::Tags | Read::Domains => {
+            Reply::Names(answers::names(found)?)
+        }
+        Read::ErrorEvents(_) => Reply::Events(answers::events(found)?),
         Read::DnsByName(fqdn) => {
-            let query = vec![("fqdn", fqdn.clone())];
-            let found = maas.call(Call::get("dnsresources/", query)).await?;
-            Ok(Reply::Dns(answers::list(found, answers::dns_resource)?))
+            let records = answers::list(found, answers::dns_resource)?;
+            about(records.iter().all(|r| same_name(&r.fqdn, fqdn)), "DNS record")?;
+            Reply::Dns(records)
         }
         Read::DnsResource(id) => {
-            let path = format!("dnsresources/{id}/");
-            match maas.call(Call::get(&path, vec![])).await {
-                Ok(found) => Ok(Reply::Dns(vec![answers::dns_resource(found)?])),
-                Err(error) if error.category == Category::NotFound => Ok(Reply::Dns(vec![])),
-                Err(error) => Err(error),
-            }
+            let record = answers::dns_resource(found)?;
+            about(record.id == *id, "DNS record")?;
+            Reply::Dns(vec![record])
         }
         Read::Reservation(ip) => {
-            let found = maas.call(Call::get("ipaddresses/", vec![("ip", ip.clone())])).await?;
-            Ok(answers::reservation(found, ip)?.map_or(Reply::Absent, Reply::Reserved))
+            answers::reservation(found, ip)?.map_or(Reply::Absent, Reply::Reserved)
         }
-        _ => Err(CallError::new(Category::Malformed, "not a question for MAAS")),
-    }
+        _ => return Err(not_ours()),
+    })
+}
+
+/// A cache or a proxy that drops the query would make another's machine or record ours.
+fn about(asked: bool, what: &str) -> Result<(), CallError> {
+    let other = || format!("MAAS shows another {what} than the one that was asked for");
+    asked.then_some(()).ok_or_else(|| CallError::new(Category::Malformed, other()))
+}
+
+/// A record whose name is not shown may be the one.
+fn same_name(shown: &str, asked: &str) -> bool {
+    let bare = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
+    shown.is_empty() || bare(shown) == bare(asked)
+}
+
+fn not_ours() -> CallError {
+    CallError::new(Category::Malformed, "not a question for MAAS")
 }
 
 /// The path of a machine. A system id is letters and digits; anything else would be another path.
@@ -72,45 +128,6 @@ pub(super) fn machine_path(id: &str) -> Result<String, CallError> {
         ));
     }
     Ok(format!("machines/{id}/"))
-}
-
-fn absent(
-    answer: Result<serde_json::Value, CallError>,
-    present: impl FnOnce(serde_json::Value) -> Result<Reply, CallError>,
-) -> Result<Reply, CallError> {
-    match answer {
-        Ok(value) => present(value),
-        Err(error) if error.category == Category::NotFound => Ok(Reply::Absent),
-        Err(error) => Err(error),
-    }
-}
-
-/// Several machines at once, by system id. Those that MAAS does not show are missing; one that cannot be read spoils
-/// no other.
-pub(super) async fn machines_by_id(
-    maas: &Wire,
-    ids: &[String],
-) -> Result<BTreeMap<String, Result<Reply, CallError>>, CallError> {
-    let query = ids.iter().map(|id| ("id", id.clone())).collect();
-    let found = maas.call(Call::get("machines/", query)).await?;
-    let list = match found {
-        serde_json::Value::Array(list) => list,
-        _ => return Err(CallError::new(Category::Malformed, "MAAS shows no list of machines")),
-    };
-    let with_id = list.into_iter().filter_map(|machine| {
-        let id = machine.get("system_id")?.as_str()?.to_owned();
-        Some((id, answers::machine(machine).map(|m| Reply::Machine(Box::new(m)))))
-    });
-    Ok(with_id.collect())
-}
-
-async fn machines(maas: &Wire, query: Vec<(&str, String)>) -> Result<Reply, CallError> {
-    let found = maas.call(Call::get("machines/", query)).await?;
-    Ok(Reply::Machines(answers::list(found, answers::machine)?))
-}
-
-async fn names(maas: &Wire, path: &str) -> Result<Reply, CallError> {
-    Ok(Reply::Names(answers::names(maas.call(Call::get(path, vec![])).await?)?))
 }
 
 /// The filters of a listing: the same constraints under which allocate would choose.

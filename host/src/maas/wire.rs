@@ -10,8 +10,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::health::Health;
-use super::refusals::{refusal, transport};
-use super::{ApiKey, Endpoint};
+use super::{Answer, ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
 const IN_FLIGHT: usize = 6;
@@ -150,21 +149,11 @@ impl Wire {
         mut response: reqwest::Response,
         reading: bool,
     ) -> Result<Value, CallError> {
-        let status = response.status();
-        let html = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .is_some_and(|t| t.starts_with("text/html"));
-        let retry_after = response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|v| v.to_str().ok()?.trim().parse().ok());
-        let mut body = Vec::new();
+        let mut answer = Answer::of(&response);
         loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST_BODY => {
-                    body.extend_from_slice(&chunk);
+                Ok(Some(chunk)) if answer.body.len() + chunk.len() <= LARGEST_BODY => {
+                    answer.body.extend_from_slice(&chunk);
                 }
                 Ok(Some(_)) => {
                     return Err(CallError::new(Category::Malformed, "the answer is too large"));
@@ -177,19 +166,30 @@ impl Wire {
                 Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
             }
         }
-        if status.is_success() {
-            return parse(&body, reading);
-        }
-        Err(refusal(status, html, retry_after, &String::from_utf8_lossy(&body)))
+        answer.json(reading, &self.options.key)
     }
 }
 
-fn parse(body: &[u8], reading: bool) -> Result<Value, CallError> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Value::Null);
+/// What a request that got no answer means for an effect.
+fn transport(error: &reqwest::Error) -> CallError {
+    use std::error::Error;
+    let mut text = String::new();
+    let mut cause: Option<&dyn Error> = error.source();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
     }
-    serde_json::from_slice(body).map_err(|_| {
-        let category = if reading { Category::Malformed } else { Category::Unknown };
-        CallError::new(category, "the answer is not JSON: is MAAS_ENDPOINT a MAAS?")
-    })
+    let tls = text.contains("certificate") || text.contains("CertificateRequired");
+    let category = match () {
+        () if tls => Category::Tls,
+        // Nothing was sent, so nothing was done.
+        () if error.is_connect() || error.is_builder() => Category::Unreachable,
+        () => Category::Unknown,
+    };
+    let message = match () {
+        () if error.is_timeout() && !error.is_connect() => "no answer in time".to_owned(),
+        () if text.is_empty() => "the connection broke".to_owned(),
+        () => text,
+    };
+    CallError::new(category, &message)
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use capmaas_core::bounded;
 use capmaas_core::policy::{Answer, PolicyId, Question, Refused};
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -15,7 +16,7 @@ use super::bindings::failure_handling::FailureHandlingPolicyPre;
 use super::compile::Compiler;
 use super::engine::{Engine, Share};
 use super::sandbox::{CallState, Limits, broken, store};
-use super::{Choice, bounded, convert, form, refused};
+use super::{Choice, convert, form, refused};
 
 /// What a policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,8 +17,8 @@ mod source;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use capmaas_core::Reply;
 use capmaas_core::policy::{Answer, Answered, Question, Refused};
+use capmaas_core::{Reply, bounded};
 
 pub use compile::{Compiler, compile_stdin};
 pub use engine::Engine;
@@ -120,11 +120,6 @@ async fn answer(policy: Arc<Loaded>, question: Question) -> std::result::Result<
 
 fn refused(category: &str, message: &str) -> Refused {
     Refused { policy: None, category: category.to_owned(), message: bounded(message, 300) }
-}
-
-/// What a guest says goes onto objects and into logs: as one line, and not without end.
-fn bounded(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
 impl Choice {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use capmaas_core::bounded;
 use capmaas_core::policy::Refused;
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
 
@@ -125,7 +126,7 @@ impl Host for CallState {
             self.over = Some("log");
             wasmtime::bail!("too much logging");
         }
-        let text: String = message.chars().filter(|c| !c.is_control()).take(2000).collect();
+        let text = bounded(&message, 2000);
         let policy = self.policy.as_str();
         match level {
             Level::Debug => tracing::debug!(policy, "{text}"),

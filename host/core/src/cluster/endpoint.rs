@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run, TTL, unexpected};
 use crate::call_error::Category;
-use crate::policy::{Answer, Answered, Context, NameRequest, Question, fqdn};
+use crate::policy::{Answer, Answered, Context, NameRequest, Question, fqdn, is_dns_name};
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
+use crate::text::bounded;
 
 /// Names to try before it is the policy's fault.
 const MOST_NAMES: u32 = 5;
@@ -164,7 +165,7 @@ impl Run<'_> {
     }
 
     pub(super) fn no_name(&mut self, message: &str) -> End {
-        let bounded: String = message.chars().take(400).collect();
+        let bounded = bounded(message, 400);
         if self.conditions.reason_before(LOAD_BALANCER_READY) != Some("WaitForDNSName") {
             self.event(EventKind::Warning, "DNSNamingFailed", "Name", bounded.clone());
         }
@@ -227,10 +228,12 @@ impl Run<'_> {
     }
 }
 
-/// Inside the domain: one or more labels in front of it. An address is never inside.
+/// Inside the domain: one or more labels in front of it. An address is never inside, and neither is
+/// what MAAS could not even look up.
 fn in_domain(host: &str, domain: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>().is_ok();
     !address
+        && is_dns_name(host)
         && host
             .to_ascii_lowercase()
             .strip_suffix(&domain.to_ascii_lowercase())
@@ -247,5 +250,14 @@ mod tests {
         for elsewhere in ["10.0.0.1", "fd00::1", "api.corp", "maas", "xmaas", ".maas"] {
             assert!(!in_domain(elsewhere, "maas"), "{elsewhere}");
         }
+    }
+
+    #[test]
+    fn what_is_no_name_is_not_looked_up() {
+        assert!(in_domain("a-1.b_2.maas", "maas"));
+        for none in [" api.maas", "a..maas", "..maas", "a\nb.maas", "\u{c}api.maas", "ä.maas"] {
+            assert!(!in_domain(none, "maas"), "{none:?}");
+        }
+        assert!(!in_domain(&format!("{}.maas", "a.".repeat(130)), "maas"));
     }
 }

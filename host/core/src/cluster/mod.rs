@@ -21,6 +21,7 @@ use crate::maas::User;
 use crate::machine::explain;
 use crate::settings::Settings;
 use crate::step::{Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
+use crate::text::{LONGEST_NOTE, bounded};
 use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 /// Seconds for which resolvers may keep an address of the API server's record.
@@ -138,7 +139,8 @@ impl<'a> Run<'a> {
                      one: give capmaas an administrator's API key",
                     user.name
                 );
-                Err(self.maas_unusable("MaasNotAdministrator", &message, None))
+                let again = self.seen.settings.poll.saturating_mul(2).max(1);
+                Err(self.maas_unusable("MaasNotAdministrator", &message, again))
             }
             other => Err(self.maas_trouble(&unexpected(other))),
         }
@@ -238,7 +240,7 @@ impl<'a> Run<'a> {
     }
 
     fn event(&mut self, kind: EventKind, reason: &str, action: &str, note: String) {
-        let note = note.chars().take(900).collect();
+        let note = bounded(&note, LONGEST_NOTE);
         self.events.push(Event { kind, reason: reason.into(), action: action.into(), note });
     }
 
@@ -264,16 +266,16 @@ impl<'a> Run<'a> {
 
     fn maas_trouble(&mut self, error: &CallError) -> End {
         let (reason, message) = explain(error);
-        self.maas_unusable(reason, &message, error.retry_after)
+        let again = error.again(self.seen.settings.poll.saturating_mul(2));
+        self.maas_unusable(reason, &message, again)
     }
 
     /// MAAS does not serve us. What was provisioned stays so, and the record stays as it is.
-    fn maas_unusable(&mut self, reason: &str, message: &str, after: Option<u64>) -> End {
+    fn maas_unusable(&mut self, reason: &str, message: &str, again: u64) -> End {
         if self.conditions.reason_before(MAAS_AVAILABLE) != Some(reason) {
             self.event(EventKind::Warning, reason, "Reconcile", message.to_owned());
         }
         self.conditions.set(MAAS_AVAILABLE, false, reason, message);
-        let again = after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
         self.done(Some(again))
     }
 }

@@ -252,7 +252,7 @@ impl Run<'_> {
 
 /// A policy's or MAAS's words, cut to what fits a condition.
 pub(super) fn bounded(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(400).collect()
+    crate::text::bounded(text, 400)
 }
 
 /// `null` for a spec field.

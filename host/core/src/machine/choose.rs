@@ -93,7 +93,7 @@ impl Run<'_> {
                 }
                 // Allocate cannot exclude a machine, so the host lists and chooses as MAAS would.
                 let mut offered = self.offered(&within, &request)?;
-                offered.sort_by_key(|c| (c.cpu_cores + c.memory_mib / 1024, c.system_id.clone()));
+                offered.sort_by_key(|c| (size(c), c.system_id.clone()));
                 let shunned = request.avoid.len();
                 let story =
                     format!("policy {policy}; {cheapest}, {shunned} failed host(s) avoided");
@@ -129,7 +129,7 @@ impl Run<'_> {
     fn deferred(&mut self, policy: &PolicyId, delay: &Delay) -> End {
         let why = bounded(&delay.reason);
         let message = format!("policy {policy} wants to be asked again later: {why}");
-        let again = u64::from(delay.seconds).clamp(1, self.seen.settings.max_delay);
+        let again = self.clamp(delay).max(1);
         self.waiting("AllocationDeferred", &message, Some(again))
     }
 
@@ -193,6 +193,11 @@ impl Run<'_> {
         let story = format!("policy {policy} ranked {} of {}", chosen.len(), offered.len());
         Ok(Choice { attempts: by_id(within, chosen.into_iter()), story, policy })
     }
+}
+
+/// MAAS's own measure of the smallest machine.
+fn size(candidate: &Candidate) -> u64 {
+    u64::from(candidate.cpu_cores) + u64::from(candidate.memory_mib / 1024)
 }
 
 fn by_id<'a>(

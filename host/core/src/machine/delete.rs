@@ -65,7 +65,7 @@ impl Run<'_> {
     pub(super) fn deletion_trouble(&mut self, error: &crate::call_error::CallError) -> End {
         let (reason, message) = super::report::explain(error);
         let message = format!("{message}; the host cannot be released until then");
-        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2)).max(1);
+        let again = error.again(self.seen.settings.poll.saturating_mul(2));
         self.waiting(reason, &message, Some(again))
     }
 

@@ -13,6 +13,7 @@ use crate::policy::{
     Action, Answer, Answered, Delay, Failure, Question, Replacement, Stage, allowed,
 };
 use crate::step::{Effect, EventKind, Read, Reply};
+use crate::text;
 
 /// How long a failed host is avoided when the policy does not say, seconds.
 pub(super) const AVOID: u32 = 3600;
@@ -51,7 +52,7 @@ impl Run<'_> {
         if error.category == Category::Conflict {
             self.count_failure(Stage::Allocate.word(), "rejected");
             let message = "MAAS is busy with other allocations; trying again";
-            let again = error.retry_after.unwrap_or(5);
+            let again = error.again(5);
             return Err(self.waiting("AllocationContended", message, Some(again)));
         }
         if error.category != Category::BadRequest {
@@ -206,7 +207,7 @@ impl Run<'_> {
         }
         self.status.ready = false;
         self.status.failure_reason = Some("CreateError".into());
-        self.status.failure_message = Some(message.clone());
+        self.status.failure_message = Some(text::bounded(&message, text::LONGEST_MESSAGE));
         self.event(EventKind::Warning, "GaveUp", "HandleFailure", message.clone());
         self.conditions.set(DEPLOYED, false, "MachineDeployFailed", &message);
         let drift = self.seen.settings.drift;

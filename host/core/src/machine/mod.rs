@@ -31,6 +31,7 @@ use crate::ownership::Claim;
 use crate::policy::{Context, PolicyId};
 use crate::settings::Settings;
 use crate::step::{Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
+use crate::text::{LONGEST_NOTE, bounded};
 use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 pub use failed_hosts::FailedHost;
@@ -298,7 +299,7 @@ impl<'a> Run<'a> {
     }
 
     fn event(&mut self, kind: EventKind, reason: &str, action: &str, note: String) {
-        let note = note.chars().take(900).collect();
+        let note = bounded(&note, LONGEST_NOTE);
         self.events.push(Event { kind, reason: reason.into(), action: action.into(), note });
     }
 
@@ -310,7 +311,7 @@ impl<'a> Run<'a> {
             kind: kind.into(),
             policy: policy.name.clone(),
             digest: policy.digest.clone(),
-            answer: answer.chars().take(300).collect(),
+            answer: bounded(&answer, 300),
             at: signed(self.seen.now),
         });
         let surplus = list.len().saturating_sub(KEPT);

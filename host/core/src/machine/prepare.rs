@@ -168,7 +168,7 @@ impl Run<'_> {
             return self.unable("MachineLocked", &message);
         }
         if error.category == Category::Conflict {
-            return self.untouched(Some(error.retry_after.unwrap_or(5)));
+            return self.untouched(Some(error.again(5)));
         }
         let message = format!("MAAS does not {what} on {}: {}", machine.hostname, error.message);
         let rejected = matches!(error.category, Category::BadRequest | Category::Forbidden);

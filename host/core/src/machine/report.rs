@@ -6,6 +6,7 @@ use super::{DEPLOYED, Run};
 use crate::call_error::{CallError, Category};
 use crate::maas::{Machine, Power};
 use crate::step::{Done, EventKind, Step};
+use crate::text::{LONGEST_MESSAGE, bounded};
 
 pub(super) type End = Box<Step<MaasMachineStatus>>;
 
@@ -60,14 +61,14 @@ impl Run<'_> {
             return self.deletion_trouble(error);
         }
         let (reason, message) = explain(error);
-        let again = error.retry_after.unwrap_or(self.seen.settings.poll.saturating_mul(2));
+        let again = error.again(self.seen.settings.poll.saturating_mul(2));
         if self.status.ready {
-            return self.untouched(Some(again.max(1)));
+            return self.untouched(Some(again));
         }
         if self.conditions.reason_before(DEPLOYED) != Some(reason) {
             self.event(EventKind::Warning, reason, "Provision", message.clone());
         }
-        self.waiting(reason, &message, Some(again.max(1)))
+        self.waiting(reason, &message, Some(again))
     }
 
     /// A once-provisioned host is not what it was. Nothing is done about it: Cluster API replaces
@@ -83,7 +84,7 @@ impl Run<'_> {
         }
         self.status.ready = false;
         self.status.failure_reason = Some("UpdateError".into());
-        self.status.failure_message = Some(message.to_owned());
+        self.status.failure_message = Some(bounded(message, LONGEST_MESSAGE));
         self.conditions.set(DEPLOYED, false, reason, message);
         let drift = self.seen.settings.drift;
         self.done(Some(drift))

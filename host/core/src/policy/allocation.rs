@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Attributes, Context, Delay};
 use crate::maas::Machine;
+use crate::text::bounded;
 
 /// What a machine must be. Empty lists restrict nothing; different lists are ANDed.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -168,6 +169,7 @@ pub fn narrowed(wanted: &Constraints, policy: &Constraints) -> Result<Constraint
             let common: Vec<String> = a.iter().filter(|x| b.contains(x)).cloned().collect();
             let (ours, theirs) = (a.join(", "), b.join(", "));
             if common.is_empty() {
+                let (ours, theirs) = (bounded(&ours, 150), bounded(&theirs, 150));
                 Err(format!("the machine wants {what} {ours}, the policy allows {theirs}"))
             } else {
                 Ok(unique(&common))
@@ -229,16 +231,19 @@ pub fn choose<'a>(
     candidates: &'a [Candidate],
 ) -> Result<Vec<&'a Candidate>, String> {
     let mut seen = BTreeSet::new();
-    let mut chosen = Vec::new();
-    for index in &ranking.order {
-        let Some(candidate) = candidates.get(*index as usize) else {
+    let mut named = |index: u32, did: &str| {
+        let Some(candidate) = candidates.get(index as usize) else {
             let offered = candidates.len();
-            return Err(format!("it ranked candidate {index} of {offered} (they count from 0)"));
+            return Err(format!("it {did} candidate {index} of {offered} (they count from 0)"));
         };
-        if !seen.insert(*index) {
-            return Err(format!("it ranked candidate {index} twice"));
+        if !seen.insert(index) {
+            return Err(format!("it {did} candidate {index}, which it had named before"));
         }
-        chosen.push(candidate);
+        Ok(candidate)
+    };
+    let chosen = ranking.order.iter().map(|i| named(*i, "ranked")).collect::<Result<_, _>>()?;
+    for rejection in &ranking.rejected {
+        named(rejection.index, "rejected")?;
     }
     Ok(chosen)
 }
@@ -272,6 +277,13 @@ mod tests {
         let offered = [candidate("a"), candidate("b")];
         assert!(choose(&ranking(&[0, 0]), &offered).is_err());
         assert!(choose(&ranking(&[2]), &offered).is_err());
+        let rejecting = |index| Ranking {
+            rejected: vec![Rejection { index, reason: "too loud".into() }],
+            ..ranking(&[1])
+        };
+        assert!(choose(&rejecting(0), &offered).is_ok());
+        assert!(choose(&rejecting(1), &offered).is_err(), "ranked and rejected");
+        assert!(choose(&rejecting(2), &offered).is_err());
         let order: Vec<_> =
             choose(&ranking(&[1, 0]), &offered).unwrap().iter().map(|c| &c.system_id).collect();
         assert_eq!(order, ["b", "a"]);

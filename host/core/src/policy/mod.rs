@@ -9,11 +9,14 @@ mod naming;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::bounded;
+
 pub use allocation::{
     AllocateConstraints, AllocationRequest, Avoided, Candidate, Constraints, Peer, Ranking,
     Rejection, Shortlisting, candidates, choose, narrowed,
 };
 pub use failure::{Action, Failure, Replacement, Stage, allowed};
+pub(crate) use naming::is_dns_name;
 pub use naming::{Name, NameRequest, fqdn};
 
 /// Key and value pairs, sorted by key.
@@ -122,7 +125,7 @@ pub struct Refused {
 impl Refused {
     /// The answer does not fit the question.
     pub fn unusable(message: &str) -> Self {
-        Self { policy: None, category: "bad-answer".into(), message: message.to_owned() }
+        Self { policy: None, category: "bad-answer".into(), message: bounded(message, 300) }
     }
 }
 

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Context;
+use crate::text::bounded;
 
 /// How shall the endpoint be called?
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
@@ -36,23 +37,43 @@ pub struct Name {
 pub fn fqdn(answer: Option<&Name>, request: &NameRequest) -> Result<String, String> {
     let Some(name) = answer else {
         let label = built_in_label(&request.context.cluster, &request.suffix);
-        return Ok(format!("{label}.{}", request.default_domain));
+        return sound(&label, &request.default_domain);
     };
     if !is_label(&name.label) {
-        let shown: String = name.label.chars().take(80).collect();
+        let shown = bounded(&name.label, 80);
         return Err(format!(
             "label {shown:?} is not one RFC 1123 label (1-63 of a-z, 0-9 and -, no - at the ends)"
         ));
     }
     let domain = name.domain.as_deref().unwrap_or(&request.default_domain);
     if !request.allowed_domains.iter().any(|d| d == domain) {
-        let shown: String = domain.chars().take(80).collect();
-        return Err(format!(
-            "domain {shown:?} is not allowed here (allowed: {})",
-            request.allowed_domains.join(", ")
-        ));
+        let shown = bounded(domain, 80);
+        let allowed = bounded(&request.allowed_domains.join(", "), 150);
+        return Err(format!("domain {shown:?} is not allowed here (allowed: {allowed})"));
     }
-    Ok(format!("{}.{domain}", name.label))
+    sound(&name.label, domain)
+}
+
+/// A label and a domain may each be as long as DNS allows, and together too long.
+fn sound(label: &str, domain: &str) -> Result<String, String> {
+    let fqdn = format!("{label}.{domain}");
+    if fqdn.len() > LONGEST_NAME {
+        return Err(format!("it has {} characters, and DNS allows {LONGEST_NAME}", fqdn.len()));
+    }
+    if !is_dns_name(&fqdn) {
+        let shown = bounded(domain, 80);
+        return Err(format!("{shown:?} is no DNS domain: correct spec.dnsDomain"));
+    }
+    Ok(fqdn)
+}
+
+const LONGEST_NAME: usize = 253;
+
+/// A name that can be looked up. Which labels it takes for a new record, MAAS knows best.
+pub(crate) fn is_dns_name(text: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let label = |l: &str| (1..=63).contains(&l.len()) && l.bytes().all(letter);
+    text.len() <= LONGEST_NAME && text.split('.').all(label)
 }
 
 /// `<cluster>-<suffix>`, cut so that the label stays within 63 characters.
@@ -63,7 +84,10 @@ fn built_in_label(cluster: &str, suffix: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .take(63usize.saturating_sub(suffix.len() + 1))
         .collect();
-    format!("{}-{suffix}", clean.trim_matches('-'))
+    match clean.trim_matches('-') {
+        "" => suffix.to_owned(),
+        clean => format!("{clean}-{suffix}"),
+    }
 }
 
 fn is_label(text: &str) -> bool {
@@ -106,6 +130,25 @@ mod tests {
         long.context.cluster = "x".repeat(80);
         let label = fqdn(None, &long).unwrap();
         assert_eq!(label.split('.').next().unwrap().len(), 63);
+        for nameless in ["", "-", "..."] {
+            long.context.cluster = nameless.into();
+            assert_eq!(fqdn(None, &long).unwrap(), "a1b2c3.maas");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_that_dns_allows() {
+        let mut request = request();
+        request.default_domain = ["x".repeat(61).as_str(); 4].join(".");
+        assert_eq!(request.default_domain.len(), 247);
+        request.allowed_domains = vec![request.default_domain.clone()];
+        assert_eq!(fqdn(Some(&name("apiii", None)), &request).unwrap().len(), 253);
+        let problem = fqdn(Some(&name("apiiii", None)), &request).unwrap_err();
+        assert!(problem.contains("254"), "{problem}");
+        for domain in ["", "my domain", "corp..example", "maas\n"] {
+            request.default_domain = domain.into();
+            assert!(fqdn(None, &request).unwrap_err().contains("spec.dnsDomain"), "{domain:?}");
+        }
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Maas {
         }
         let free = |h: &&mut Host| h.shown.status == Status::Ready && !h.shown.locked;
         let fits = self.hosts.values_mut().filter(free).filter(|h| h.fits(wanted));
-        let size = |h: &Host| h.shown.cpu_count + h.shown.memory / 1024;
+        let size = |h: &Host| u64::from(h.shown.cpu_count) + u64::from(h.shown.memory / 1024);
         let Some(host) = fits.min_by_key(|h| (size(h), h.shown.system_id.clone())) else {
             return refused(Category::State, "No available machine matches constraints");
         };

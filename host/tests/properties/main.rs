@@ -1,0 +1,158 @@
+//! What holds for everything MAAS may answer and everything an operator may type, not only for what
+//! the tables list.
+
+mod addresses;
+mod answers;
+
+use capmaas::maas::Answer;
+use capmaas_core::Read;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+/// What MAAS may put where something else belongs.
+fn odd() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        2 => Just(Value::Null),
+        2 => "(?s).{0,12}".prop_map(Value::from),
+        2 => any::<i64>().prop_map(Value::from),
+        1 => any::<u64>().prop_map(Value::from),
+        1 => any::<f64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => vec(option::of("[a-z.0-9]{0,9}"), 0..3).prop_map(|l| json!(l)),
+        1 => btree_map("[a-z]{1,4}", ".{0,4}", 0..3).prop_map(|m| json!(m)),
+        1 => vec("[a-z]{0,4}", 1..3).prop_map(|l| json!([l])),
+        1 => Just(json!(["admin", true])),
+        1 => (1usize..3000).prop_map(|n| json!("x\u{1b}\n".repeat(n))),
+    ]
+}
+
+/// A whole object that is as MAAS documents it, with some fields odd, absent or new.
+fn like(whole: Value) -> impl Strategy<Value = Value> {
+    let keys: Vec<String> = whole.as_object().unwrap().keys().cloned().collect();
+    let change = (select(keys.clone()), option::weighted(0.8, odd()));
+    let new = ("[a-z_]{1,12}", odd());
+    (vec(change, 0..3), vec(new, 0..2)).prop_map(move |(changes, new)| {
+        let mut object: Map<String, Value> = whole.as_object().unwrap().clone();
+        object.extend(new.into_iter().filter(|(key, _)| !keys.contains(key)));
+        for (key, value) in changes {
+            match value {
+                Some(value) => object.insert(key, value),
+                None => object.remove(&key),
+            };
+        }
+        Value::Object(object)
+    })
+}
+
+fn machine() -> impl Strategy<Value = Value> {
+    like(json!({
+        "system_id": "abc123", "hostname": "n1", "fqdn": "n1.maas", "status_name": "Deployed",
+        "status_message": "Ready", "error_description": "", "owner": "admin",
+        "workload_annotations": {"a": "b"}, "zone": {"id": 1, "name": "az1"},
+        "pool": {"id": 0, "name": "default"}, "tag_names": ["x"], "power_state": "on",
+        "architecture": "amd64/generic", "cpu_count": 4, "memory": 8192, "storage": 8589.9,
+        "swap_size": null, "ip_addresses": ["10.0.0.1", null], "locked": false,
+        "ephemeral_deploy": false, "pod": {"name": "lxd1"},
+    }))
+}
+
+fn record() -> impl Strategy<Value = Value> {
+    like(json!({
+        "id": 7, "fqdn": "api.maas", "address_ttl": 10,
+        "ip_addresses": [{"ip": "10.0.0.1", "alloc_type": 4}, {"ip": null, "alloc_type": 0}],
+    }))
+}
+
+fn address() -> impl Strategy<Value = Value> {
+    like(json!({"ip": "10.0.0.1", "alloc_type": 4}))
+}
+
+/// A read, and something like its answer.
+fn asked() -> impl Strategy<Value = (Read, Value)> {
+    let list = |one: BoxedStrategy<Value>| vec(one, 0..4).prop_map(Value::Array);
+    let named = || like(json!({"id": 1, "name": "az1"})).boxed();
+    let user = like(json!({"username": "admin", "is_superuser": true}));
+    let image = like(json!({"id": 1, "name": "ubuntu/noble", "architecture": "amd64/ga-24.04"}));
+    let event = like(json!({"type": "Marking node failed", "description": "no sectors"}));
+    let events = vec(event, 0..3).prop_map(|l| json!({"count": l.len(), "events": l}));
+    let version = like(json!({"version": "3.7.3", "subversion": ""}));
+    prop_oneof![
+        machine().prop_map(|v| (Read::Machine("abc123".into()), v)),
+        list(machine().boxed()).prop_map(|v| (Read::MachinesByMark("m".into()), v)),
+        list(machine().boxed()).prop_map(|v| (Read::Candidates(Box::default()), v)),
+        user.prop_map(|v| (Read::WhoAmI, v)),
+        version.prop_map(|v| (Read::Version, v)),
+        list(image.boxed()).prop_map(|v| (Read::Images, v)),
+        list(named()).prop_map(|v| (Read::Zones, v)),
+        events.prop_map(|v| (Read::ErrorEvents("abc123".into()), v)),
+        list(record().boxed()).prop_map(|v| (Read::DnsByName("api.maas".into()), v)),
+        record().prop_map(|v| (Read::DnsResource(7), v)),
+        list(address().boxed()).prop_map(|v| (Read::Reservation("10.0.0.1".into()), v)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_maas_shows_is_taken_as_it_is_or_not_at_all((read, shown) in asked()) {
+        answers::reads(&read, &shown);
+    }
+
+    #[test]
+    fn anything_at_all_may_be_answered((read, _) in asked(), shown in odd(), body in vec(any::<u8>(), 0..60)) {
+        answers::reads(&read, &shown);
+        answers::refuses(&Answer { status: 200, body, ..Answer::default() });
+    }
+
+    #[test]
+    fn fields_that_are_new_in_maas_change_nothing((read, shown) in asked(), value in odd()) {
+        answers::ignores_news(&read, &shown, &value);
+    }
+
+    #[test]
+    fn one_odd_machine_hides_no_other_from_a_choice(machines in vec(machine(), 0..6)) {
+        answers::offers_the_readable(&machines);
+    }
+
+    #[test]
+    fn a_refusal_is_one_bounded_line_and_never_holds_the_secret(
+        status in prop_oneof![100..600u16, any::<u16>()],
+        html: bool,
+        retry_after: Option<u64>,
+        before in "(?s).{0,600}",
+        after in "(?s).{0,20}",
+        escaped: bool,
+        form: bool,
+    ) {
+        let body = answers::with_secret(&before, &after, escaped, form);
+        answers::refuses(&Answer { status, html, retry_after, body });
+    }
+
+    #[test]
+    fn a_url_never_leaves_the_endpoint(
+        endpoint in prop_oneof![
+            "https?://[a-z0-9.-]{1,12}(:[0-9]{1,6})?(/[a-zA-Z0-9.%;_-]{0,8}){0,4}/?",
+            "https?://[ -~]{0,30}",
+            "(?s).{0,30}",
+        ],
+        path in prop_oneof!["(/|\\.|%2e|%2f|\t|\n|\\\\|[a-z?#]){0,12}", "(?s).{0,30}"],
+    ) {
+        addresses::endpoint(&endpoint, &path);
+    }
+
+    #[test]
+    fn no_error_repeats_a_key_or_a_password(before in "(?s).{0,12}", after in "(?s).{0,12}") {
+        addresses::keeps_the_secret(&before, &after);
+    }
+
+    #[test]
+    fn a_key_is_three_parts_and_is_shown_nowhere(
+        key in prop_oneof!["[a-zA-Z0-9]{18}:[a-zA-Z0-9]{18}:[a-zA-Z0-9]{32}", "[a-z:\" \n]{0,20}"],
+    ) {
+        addresses::key(&key);
+    }
+}
