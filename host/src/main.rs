@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
+// One thread does all that a controller does but for the policies; more of them only hand it to one another.
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn run(flags: RunFlags) -> Result<()> {
     start_logging(&flags)?;
     rustls::crypto::ring::default_provider()

@@ -324,7 +324,7 @@ pub enum Reply {
     /// What matters of a cluster's machines to one another.
     Siblings(Arc<[Sibling]>),
     /// Nodes of the workload cluster.
-    Nodes(Vec<crate::node::NodeView>),
+    Nodes(Arc<[crate::node::NodeView]>),
     /// An effect without an answer of its own was carried out.
     Completed,
     /// A patch was written.

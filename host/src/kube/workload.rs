@@ -1,6 +1,6 @@
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use capmaas_core::node::NodeView;
 use capmaas_core::{CallError, Category, Reply};
@@ -15,6 +15,8 @@ use super::writes::FIELD_MANAGER;
 
 /// A workload cluster that does not answer within this is not waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How old a look at the Nodes may be that another machine has taken.
+const SHARED: Duration = Duration::from_secs(2);
 /// Nodes on one page of a listing; only what is needed of each is kept.
 const PAGE: u32 = 500;
 
@@ -22,18 +24,47 @@ const PAGE: u32 = 500;
 pub struct Workloads {
     management: Client,
     clients: Mutex<HashMap<(String, String), (String, Client)>>,
+    looks: Mutex<HashMap<(String, String), Arc<Look>>>,
 }
+
+/// The last look at the Nodes of a cluster.
+#[derive(Default)]
+struct Look(tokio::sync::Mutex<Option<(Instant, Reply)>>);
 
 impl Workloads {
     /// No client yet.
     pub fn new(management: Client) -> Self {
-        Self { management, clients: Mutex::new(HashMap::new()) }
+        Self { management, clients: Mutex::default(), looks: Mutex::default() }
     }
 
-    /// All Nodes of a workload cluster.
+    /// All Nodes of a workload cluster. Machines that ask at about the same time share a look.
     pub async fn nodes(&self, namespace: &str, cluster: &str) -> Reply {
+        let look = self.look(namespace, cluster);
+        let mut look = look.0.lock().await;
+        if let Some((at, reply)) = &*look
+            && at.elapsed() < SHARED
+        {
+            return reply.clone();
+        }
+        let reply = self.seen(namespace, cluster).await;
+        *look = Some((Instant::now(), reply.clone()));
+        reply
+    }
+
+    fn look(&self, namespace: &str, cluster: &str) -> Arc<Look> {
+        let mut looks = self.looks.lock().unwrap_or_else(|e| e.into_inner());
+        // One that nobody uses is worth keeping only while it is new.
+        let old = |look: &Look| {
+            let last = look.0.try_lock().ok().and_then(|l| l.as_ref().map(|(at, _)| *at));
+            last.is_none_or(|at| at.elapsed() >= SHARED)
+        };
+        looks.retain(|_, look| Arc::strong_count(look) > 1 || !old(look));
+        looks.entry((namespace.to_owned(), cluster.to_owned())).or_default().clone()
+    }
+
+    async fn seen(&self, namespace: &str, cluster: &str) -> Reply {
         match self.try_nodes(namespace, cluster).await {
-            Ok(nodes) => Reply::Nodes(nodes),
+            Ok(nodes) => Reply::Nodes(nodes.into()),
             Err(error) => self.failed(namespace, cluster, error),
         }
     }

@@ -3,6 +3,7 @@
 use capmaas_core::{CallError, Category};
 use reqwest::{StatusCode, header};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::ApiKey;
 
@@ -31,16 +32,16 @@ impl Answer {
         }
     }
 
-    /// Its JSON, `Null` when it says nothing. `reading`: nothing was to be changed by the call.
+    /// Its JSON, `null` when it says nothing. `reading`: nothing was to be changed by the call.
     ///
     /// # Errors
     /// A refusal, in MAAS's own words unless they may hold a secret; they never hold `key`.
-    pub fn json(&self, reading: bool, key: &ApiKey) -> Result<Value, CallError> {
+    pub fn json(&self, reading: bool, key: &ApiKey) -> Result<Box<RawValue>, CallError> {
         if !StatusCode::from_u16(self.status).is_ok_and(|s| s.is_success()) {
             return Err(self.refusal(key));
         }
         if self.body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Value::Null);
+            return Ok(RawValue::NULL.to_owned());
         }
         serde_json::from_slice(&self.body).map_err(|_| {
             let category = if reading { Category::Malformed } else { Category::Unknown };

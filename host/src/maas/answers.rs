@@ -1,19 +1,25 @@
 //! MAAS's JSON, turned into what `core` reasons about. Everything may be absent or null.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use capmaas_core::maas::{
     DnsAddress, DnsResource, Image, MaasEvent, Machine, Power, ReservedAddress, Status, User,
 };
 use capmaas_core::{CallError, Category};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
-fn wire<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, CallError> {
-    let read = serde_json::from_value::<Object<T>>(value);
+fn wire<T: DeserializeOwned>(json: &RawValue, what: &str) -> Result<T, CallError> {
+    let read = serde_json::from_str::<Object<T>>(json.get());
     read.map(|object| object.0).map_err(|e| {
-        let message = format!("MAAS shows a {what} that cannot be read: {e}");
+        let problem = e.to_string();
+        // Where in a body that nobody sees is of no use.
+        let problem = problem.split(" at line ").next().unwrap_or_default();
+        let message = format!("MAAS shows a {what} that cannot be read: {problem}");
         CallError::new(Category::Malformed, &message)
     })
 }
@@ -24,8 +30,21 @@ struct Object<T>(T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Map::deserialize(deserializer)?;
-        T::deserialize(Value::Object(fields)).map(Self).map_err(D::Error::custom)
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: DeserializeOwned> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
     }
 }
 
@@ -87,8 +106,8 @@ struct WireMachine {
     pod: Option<Object<Named>>,
 }
 
-pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
-    let wire: WireMachine = wire(value, "machine")?;
+pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
+    let wire: WireMachine = wire(json, "machine")?;
     if wire.system_id.is_empty() {
         return Err(CallError::new(
             Category::Malformed,
@@ -126,48 +145,57 @@ pub(super) fn machine(value: Value) -> Result<Machine, CallError> {
 }
 
 pub(super) fn list<T>(
-    value: Value,
-    each: impl Fn(Value) -> Result<T, CallError>,
+    json: &RawValue,
+    each: impl Fn(&RawValue) -> Result<T, CallError>,
 ) -> Result<Vec<T>, CallError> {
-    match value {
-        Value::Array(items) => items.into_iter().map(each).collect(),
-        _ => Err(CallError::new(Category::Malformed, "MAAS shows no list where one belongs")),
+    match serde_json::from_str::<Vec<&RawValue>>(json.get()) {
+        Ok(items) => items.into_iter().map(each).collect(),
+        Err(_) => Err(CallError::new(Category::Malformed, "MAAS shows no list where one belongs")),
     }
 }
 
 /// The entries that can be read; the others are noted in the log.
 pub(super) fn readable<T>(
-    value: Value,
-    each: fn(Value) -> Result<T, CallError>,
+    json: &RawValue,
+    each: fn(&RawValue) -> Result<T, CallError>,
 ) -> Result<Vec<T>, CallError> {
-    let entries = list(value, |entry| Ok(each(entry)))?;
+    let entries = list(json, |entry| Ok(each(entry)))?;
     let noted = |e: &CallError| tracing::warn!(error = e.message, "left out of a listing");
     Ok(entries.into_iter().filter_map(|entry| entry.inspect_err(noted).ok()).collect())
 }
 
-pub(super) fn names(value: Value) -> Result<Vec<String>, CallError> {
-    let name = |entry| Ok(wire::<Named>(entry, "named thing")?.name);
-    let mut names = list(value, name)?;
+/// The system id of something that may not be readable otherwise.
+pub(super) fn system_id(json: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct WireId {
+        system_id: String,
+    }
+    wire::<WireId>(json, "machine").ok().map(|wire| wire.system_id)
+}
+
+pub(super) fn names(json: &RawValue) -> Result<Vec<String>, CallError> {
+    let name = |entry: &RawValue| Ok(wire::<Named>(entry, "named thing")?.name);
+    let mut names = list(json, name)?;
     names.retain(|n| !n.is_empty());
     names.sort();
     Ok(names)
 }
 
-pub(super) fn user(value: Value) -> Result<User, CallError> {
+pub(super) fn user(json: &RawValue) -> Result<User, CallError> {
     #[derive(Deserialize)]
     struct WireUser {
         username: String,
         #[serde(default, deserialize_with = "or_default")]
         is_superuser: bool,
     }
-    let user: WireUser = wire(value, "user")?;
+    let user: WireUser = wire(json, "user")?;
     if user.username.is_empty() {
         return Err(CallError::new(Category::Malformed, "MAAS shows a user without a name"));
     }
     Ok(User { name: user.username, admin: user.is_superuser })
 }
 
-pub(super) fn image(value: Value) -> Result<Image, CallError> {
+pub(super) fn image(json: &RawValue) -> Result<Image, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireImage {
@@ -176,11 +204,11 @@ pub(super) fn image(value: Value) -> Result<Image, CallError> {
         #[serde(deserialize_with = "or_default")]
         architecture: String,
     }
-    let image: WireImage = wire(value, "image")?;
+    let image: WireImage = wire(json, "image")?;
     Ok(Image { name: image.name, architecture: image.architecture })
 }
 
-pub(super) fn events(value: Value) -> Result<Vec<MaasEvent>, CallError> {
+pub(super) fn events(json: &RawValue) -> Result<Vec<MaasEvent>, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireEvent {
@@ -195,7 +223,7 @@ pub(super) fn events(value: Value) -> Result<Vec<MaasEvent>, CallError> {
         #[serde(deserialize_with = "or_default")]
         events: Vec<Object<WireEvent>>,
     }
-    let events: WireEvents = wire(value, "list of events")?;
+    let events: WireEvents = wire(json, "list of events")?;
     let into =
         |Object(e): Object<WireEvent>| MaasEvent { kind: e.kind, description: e.description };
     Ok(events.events.into_iter().map(into).collect())
@@ -211,7 +239,7 @@ struct WireAddress {
 /// MAAS's number for a row that a user reserved; a DNS record reserves what it does not know.
 const USER_RESERVED: u32 = 4;
 
-pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
+pub(super) fn dns_resource(json: &RawValue) -> Result<DnsResource, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireResource {
@@ -222,7 +250,7 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
         #[serde(deserialize_with = "or_default")]
         ip_addresses: Vec<Object<WireAddress>>,
     }
-    let resource: WireResource = wire(value, "DNS resource")?;
+    let resource: WireResource = wire(json, "DNS resource")?;
     // The entries that MAAS makes up for machines have the id -1.
     let id = resource.id.and_then(|id| u64::try_from(id).ok()).ok_or_else(|| {
         CallError::new(Category::Malformed, "MAAS shows a DNS resource without an id")
@@ -237,19 +265,19 @@ pub(super) fn dns_resource(value: Value) -> Result<DnsResource, CallError> {
     Ok(DnsResource { id, fqdn: resource.fqdn, ttl: resource.address_ttl, addresses })
 }
 
-pub(super) fn reservation(value: Value, ip: &str) -> Result<Option<ReservedAddress>, CallError> {
-    let rows: Vec<WireAddress> = list(value, |row| wire(row, "address"))?;
+pub(super) fn reservation(json: &RawValue, ip: &str) -> Result<Option<ReservedAddress>, CallError> {
+    let rows: Vec<WireAddress> = list(json, |row: &RawValue| wire(row, "address"))?;
     let ours = |r: &WireAddress| {
         r.ip.as_deref() == Some(ip) && r.alloc_type.is_none_or(|t| t == USER_RESERVED)
     };
     Ok(rows.iter().any(ours).then(|| ReservedAddress { ip: ip.to_owned() }))
 }
 
-pub(super) fn version(value: Value) -> Result<String, CallError> {
+pub(super) fn version(json: &RawValue) -> Result<String, CallError> {
     #[derive(Deserialize)]
     struct WireVersion {
         version: String,
     }
-    let version: WireVersion = wire(value, "version")?;
+    let version: WireVersion = wire(json, "version")?;
     Ok(version.version)
 }

@@ -38,12 +38,20 @@ impl Client {
             Read::WhoAmI | Read::Version | Read::Images => self.rarely_changing(read).await,
             _ => reads::read(&self.wire, read).await,
         };
-        outcome.unwrap_or_else(Reply::Failed)
+        self.replied(outcome)
     }
 
     /// Carries out one effect. `user_data` is the bootstrap data that a deploy or a power-on sends.
     pub async fn perform(&self, effect: &Effect, user_data: Option<&str>) -> Reply {
-        effects::perform(&self.wire, effect, user_data).await.unwrap_or_else(Reply::Failed)
+        self.replied(effects::perform(&self.wire, effect, user_data).await)
+    }
+
+    /// Whoever is refused may be somebody else by now: what was kept is forgotten.
+    fn replied(&self, outcome: Result<Reply, CallError>) -> Reply {
+        if outcome.as_ref().is_err_and(|e| e.category == Category::Unauthorized) {
+            self.kept.lock().unwrap_or_else(|e| e.into_inner()).clear();
+        }
+        outcome.unwrap_or_else(Reply::Failed)
     }
 
     async fn rarely_changing(&self, read: &Read) -> Result<Reply, CallError> {
@@ -52,11 +60,9 @@ impl Client {
             return Ok(reply);
         }
         let outcome = reads::read(&self.wire, read).await;
-        let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
-        match &outcome {
-            Ok(reply) => drop(kept.insert(name, (Instant::now(), reply.clone()))),
-            Err(error) if error.category == Category::Unauthorized => kept.clear(),
-            Err(_) => {}
+        if let Ok(reply) = &outcome {
+            let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
+            kept.insert(name, (Instant::now(), reply.clone()));
         }
         outcome
     }

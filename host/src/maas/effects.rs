@@ -1,6 +1,6 @@
 use capmaas_core::{CallError, Category, Effect, Reply};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::answers;
 
@@ -108,22 +108,20 @@ async fn operation(
     form: Vec<(&str, String)>,
 ) -> Result<Reply, CallError> {
     let path = machine_path(system_id)?;
-    match maas.call(Call::send(Method::POST, &path, Some(op), form)).await? {
-        // Power-off of a machine with manual power answers `null`.
-        Value::Null => Ok(Reply::Completed),
-        value => shown(value),
-    }
+    let answer = maas.call(Call::send(Method::POST, &path, Some(op), form)).await?;
+    // Power-off of a machine with manual power answers `null`.
+    if answer.get() == "null" { Ok(Reply::Completed) } else { shown(answer) }
 }
 
-fn shown(value: Value) -> Result<Reply, CallError> {
+fn shown(answer: Box<RawValue>) -> Result<Reply, CallError> {
     // It was carried out: an answer that cannot be read leaves open what it said.
     let machine =
-        answers::machine(value).map_err(|e| CallError { category: Category::Unknown, ..e })?;
+        answers::machine(&answer).map_err(|e| CallError { category: Category::Unknown, ..e })?;
     Ok(Reply::Machine(Box::new(machine)))
 }
 
-fn record(value: Value) -> Result<Reply, CallError> {
-    let record =
-        answers::dns_resource(value).map_err(|e| CallError { category: Category::Unknown, ..e })?;
+fn record(answer: Box<RawValue>) -> Result<Reply, CallError> {
+    let record = answers::dns_resource(&answer)
+        .map_err(|e| CallError { category: Category::Unknown, ..e })?;
     Ok(Reply::Dns(vec![record]))
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use capmaas_core::policy::AllocateConstraints;
 use capmaas_core::{CallError, Category, Read, Reply};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::answers;
 use super::wire::{Call, Wire};
@@ -22,14 +22,12 @@ pub(super) async fn machines_by_id(
     ids: &[String],
 ) -> Result<BTreeMap<String, Result<Reply, CallError>>, CallError> {
     let query = ids.iter().map(|id| ("id", id.clone())).collect();
-    let Value::Array(list) = maas.call(Call::get("machines/", query)).await? else {
-        return Err(CallError::new(Category::Malformed, "MAAS shows no list of machines"));
+    let answer = maas.call(Call::get("machines/", query)).await?;
+    let machine = |json: &RawValue| {
+        let shown = answers::machine(json).map(|m| Reply::Machine(Box::new(m)));
+        Ok(answers::system_id(json).map(|id| (id, shown)))
     };
-    let with_id = list.into_iter().filter_map(|machine| {
-        let id = machine.get("system_id")?.as_str()?.to_owned();
-        Some((id, answers::machine(machine).map(|m| Reply::Machine(Box::new(m)))))
-    });
-    Ok(with_id.collect())
+    Ok(answers::list(&answer, machine)?.into_iter().flatten().collect())
 }
 
 /// Where a read is answered, and with which query.
@@ -62,13 +60,14 @@ fn question(read: &Read) -> Result<(String, Query), CallError> {
 ///
 /// # Errors
 /// The call's own, or `Malformed` when the answer is not what MAAS documents.
-pub fn reply(read: &Read, answer: Result<Value, CallError>) -> Result<Reply, CallError> {
+pub fn reply(read: &Read, answer: Result<Box<RawValue>, CallError>) -> Result<Reply, CallError> {
     let gone = |e: &CallError| e.category == Category::NotFound;
     let found = match (read, answer) {
         (Read::Machine(_), Err(e)) if gone(&e) => return Ok(Reply::Absent),
         (Read::DnsResource(_), Err(e)) if gone(&e) => return Ok(Reply::Dns(vec![])),
         (_, answer) => answer?,
     };
+    let found = &*found;
     Ok(match read {
         Read::Machine(id) => {
             let machine = answers::machine(found)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use capmaas_core::{CallError, Category};
 use reqwest::{Method, header};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::health::Health;
@@ -101,8 +101,8 @@ impl Wire {
         })
     }
 
-    /// One call; the JSON of its answer, `Null` when there is none.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, CallError> {
+    /// One call; the JSON of its answer, `null` when there is none.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Box<RawValue>, CallError> {
         let reading = call.method == Method::GET;
         let closed = |_| CallError::new(Category::Unreachable, "shutting down");
         let _write = match reading {
@@ -116,7 +116,7 @@ impl Wire {
         outcome
     }
 
-    async fn exchange(&self, call: Call<'_>, reading: bool) -> Result<Value, CallError> {
+    async fn exchange(&self, call: Call<'_>, reading: bool) -> Result<Box<RawValue>, CallError> {
         let mut url = self.options.endpoint.url(call.path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
@@ -148,7 +148,7 @@ impl Wire {
         &self,
         mut response: reqwest::Response,
         reading: bool,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Box<RawValue>, CallError> {
         let mut answer = Answer::of(&response);
         loop {
             match response.chunk().await {

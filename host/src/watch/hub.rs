@@ -72,6 +72,7 @@ async fn maas_machines(
 ) {
     let clusters = shared.loader.mirror.clusters.clone();
     let (mut own, mut member) = (Changes::of(trigger::machine), Changes::of(trigger::member));
+    let mut node = Changes::of(trigger::node);
     let events = opened(watcher(shared.api::<MaasMachine>(), shared.ours())).reflect(writer);
     told(events, |object: &MaasMachine, deleted| {
         if deleted {
@@ -87,7 +88,9 @@ async fn maas_machines(
         if member.news(object, deleted) || deleted {
             send(&tell.clusters, clusters::of_machine(&clusters, object));
         }
-        let _ = tell.nodes.unbounded_send(ObjectRef::from_obj(object));
+        if node.news(object, deleted) {
+            let _ = tell.nodes.unbounded_send(ObjectRef::from_obj(object));
+        }
     })
     .await;
 }

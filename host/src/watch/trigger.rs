@@ -59,6 +59,21 @@ pub(super) fn member(object: &MaasMachine) -> Option<u64> {
     Some(hasher.finish())
 }
 
+/// What the look at a machine's Node depends on.
+pub(super) fn node(object: &MaasMachine) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let meta = &object.metadata;
+    (&meta.uid, &meta.labels, &object.spec.provider_id).hash(&mut hasher);
+    meta.deletion_timestamp.is_some().hash(&mut hasher);
+    let annotations = meta.annotations.as_ref();
+    annotations.is_some_and(|a| a.contains_key(names::PAUSED_ANNOTATION)).hash(&mut hasher);
+    if let Some(status) = &object.status {
+        (status.ready, &status.hostname).hash(&mut hasher);
+        format!("{:?}", status.addresses).hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
 fn core(object: &DynamicObject, spec: &str, mut hasher: DefaultHasher) -> Option<u64> {
     spec.hash(&mut hasher);
     object.metadata.uid.hash(&mut hasher);

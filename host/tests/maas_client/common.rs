@@ -32,6 +32,18 @@ impl Region {
         self.client.read(&read).await
     }
 
+    /// Asks until MAAS is no longer held for down.
+    pub(crate) async fn read_patiently(&self, read: Read) -> Reply {
+        loop {
+            match self.read(read.clone()).await {
+                Reply::Failed(error) if error.retry_after.is_some() => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
     pub(crate) async fn perform(&self, effect: Effect) -> Reply {
         self.client.perform(&effect, None).await
     }

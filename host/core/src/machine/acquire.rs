@@ -151,6 +151,9 @@ impl Run<'_> {
     /// Digest of the bootstrap data; stops while there is none.
     pub(super) fn bootstrap_data(&mut self) -> MachineFlow<String> {
         const REASON: &str = "WaitingForBootstrapData";
+        if let Some(digest) = &self.bootstrap {
+            return Ok(digest.clone());
+        }
         let machine = self.seen.machine.as_ref();
         let secret = machine.and_then(|m| m.spec.bootstrap.data_secret_name.clone());
         let Some(name) = secret.filter(|n| !n.is_empty()) else {
@@ -169,7 +172,10 @@ impl Run<'_> {
             }
         };
         match state {
-            SecretState::Present { digest, format } if format == "cloud-config" => Ok(digest),
+            SecretState::Present { digest, format } if format == "cloud-config" => {
+                self.bootstrap = Some(digest.clone());
+                Ok(digest)
+            }
             SecretState::Present { format, .. } => {
                 let message = format!(
                     "bootstrap Secret {name:?} has format {format:?}; MAAS images take cloud-config"

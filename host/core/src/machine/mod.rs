@@ -99,6 +99,8 @@ struct Run<'a> {
     status: MaasMachineStatus,
     conditions: Conditions,
     events: Vec<Event>,
+    /// Digest of the bootstrap data, once it was read in this reconcile.
+    bootstrap: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -116,6 +118,7 @@ impl<'a> Run<'a> {
             conditions: Conditions::new(&before, seen.now, meta.generation),
             status,
             events: Vec::new(),
+            bootstrap: None,
         }
     }
 

@@ -180,22 +180,22 @@ mod tests {
 
     #[test]
     fn an_empty_provider_id_is_set_once() {
-        let replies = [Reply::Nodes(vec![node("calm-heron", "", &[])])];
+        let replies = [Reply::Nodes([node("calm-heron", "", &[])].into())];
         let step = next(&wanted(), &replies);
         assert!(matches!(step, Step::Do(Effect::SetNodeProviderId { .. })), "{step:?}");
-        let set = [Reply::Nodes(vec![node("calm-heron", "maas:///az1/abc123", &[])])];
+        let set = [Reply::Nodes([node("calm-heron", "maas:///az1/abc123", &[])].into())];
         assert_eq!(state(next(&wanted(), &set)), NodeState::Set);
     }
 
     #[test]
     fn another_provider_id_is_never_overwritten() {
-        let replies = [Reply::Nodes(vec![node("calm-heron", "aws:///x", &[])])];
+        let replies = [Reply::Nodes([node("calm-heron", "aws:///x", &[])].into())];
         assert_eq!(state(next(&wanted(), &replies)), NodeState::Mismatch);
     }
 
     #[test]
     fn two_nodes_with_the_address_are_no_match() {
         let both = vec![node("a", "", &["10.0.0.5"]), node("b", "", &["10.0.0.5"])];
-        assert_eq!(state(next(&wanted(), &[Reply::Nodes(both)])), NodeState::Waiting);
+        assert_eq!(state(next(&wanted(), &[Reply::Nodes(both.into())])), NodeState::Waiting);
     }
 }

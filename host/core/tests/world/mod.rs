@@ -99,7 +99,7 @@ impl World {
             Read::MaasMachines { .. } => Reply::MaasMachines(self.kube.maas_machines()),
             Read::Siblings { .. } => Reply::Siblings(self.kube.siblings().into()),
             Read::BootstrapSecret { name, .. } => Reply::Secret(self.kube.secret(name)),
-            Read::Nodes { .. } => Reply::Nodes(vec![]),
+            Read::Nodes { .. } => Reply::Nodes([].into()),
             in_maas => self.maas.read(in_maas),
         }
     }
