@@ -22,6 +22,9 @@ fuzz_target!(|text: &str| {
     }
     names::version_text(text);
     names::image(first, lines.get(1..).unwrap_or_default());
-    names::endpoint(text);
+    // A whole reconcile takes a hundred times as long as all the rest.
+    if lines.len() <= 1 {
+        names::endpoint(text);
+    }
     judgement::names_validly(None, first, lines.get(1).map_or("maas", String::as_str));
 });

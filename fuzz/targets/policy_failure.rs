@@ -18,7 +18,9 @@ fn judge(data: &[u8]) -> Result<()> {
     let destiny = if bytes.arbitrary()? { Destiny::Fails } else { Destiny::Hangs };
     let allocated = bytes.arbitrary()?;
     judgement::handles_a_failure(guest::action(&mut bytes)?, destiny, allocated);
-    judgement::names_validly(guest::name(&mut bytes)?, "blue", "maas");
+    let name = guest::name(&mut bytes)?;
+    judgement::names_validly(name.clone(), "blue", "maas");
+    judgement::is_called_validly(name, "maas");
     Ok(())
 }
 

@@ -177,6 +177,10 @@ pub(crate) fn names_validly(name: Option<Name>, cluster: &str, domain: &str) {
             assert!(!problem.chars().any(char::is_control), "{problem:?}");
         }
     }
+}
+
+/// The same in a whole reconcile: MAAS is asked for nothing else.
+pub(crate) fn is_called_validly(name: Option<Name>, domain: &str) {
     let mut world = World::with_cluster();
     world.kube.edit("MaasCluster", CLUSTER, &json!({ "spec": { "dnsDomain": domain } }));
     world.maas.domains.push(domain.to_owned());

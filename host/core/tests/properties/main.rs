@@ -118,7 +118,9 @@ proptest! {
         domain in option::of(prop_oneof![Just("maas".to_owned()), words()]),
         ttl_seconds: Option<u32>,
     ) {
-        judgement::names_validly(Some(Name { label, domain, ttl_seconds }), "blue", "maas");
+        let name = Some(Name { label, domain, ttl_seconds });
+        judgement::names_validly(name.clone(), "blue", "maas");
+        judgement::is_called_validly(name, "maas");
     }
 
     #[test]
@@ -127,6 +129,7 @@ proptest! {
         domain in prop_oneof!["[a-z]{1,63}(\\.[a-z]{1,63}){0,3}", words()],
     ) {
         judgement::names_validly(None, &cluster, &domain);
+        judgement::is_called_validly(None, &domain);
     }
 
     #[test]

@@ -122,6 +122,8 @@ impl Maas {
             Read::Images => Reply::Images(self.images.iter().map(|n| image(n)).collect()),
             Read::Zones => names(&self.zones),
             Read::Domains => names(&self.domains),
+            Read::Pools => names(&["default".to_owned()]),
+            Read::Tags => names(&[]),
             Read::ErrorEvents(_) => Reply::Events(vec![]),
             Read::DnsByName(fqdn) => self.records_named(fqdn),
             Read::DnsResource(id) => {
