@@ -15,9 +15,6 @@ use clap::Parser;
 use tokio::sync::watch as signal;
 use tracing_subscriber::EnvFilter;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {

@@ -24,10 +24,8 @@ pub(super) async fn machines_by_id(
     let query = ids.iter().map(|id| ("id", id.clone())).collect();
     let answer = maas.call(Call::get("machines/", query)).await?;
     let machine = |json: &RawValue| {
-        Ok(match answers::machine(json) {
-            Ok(machine) => Some((machine.system_id.clone(), Ok(Reply::Machine(Box::new(machine))))),
-            Err(error) => answers::system_id(json).map(|id| (id, Err(error))),
-        })
+        let shown = answers::machine(json).map(|m| Reply::Machine(Box::new(m)));
+        Ok(answers::system_id(json).map(|id| (id, shown)))
     };
     Ok(answers::list(&answer, machine)?.into_iter().flatten().collect())
 }
