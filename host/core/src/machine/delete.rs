@@ -120,16 +120,24 @@ impl Run<'_> {
         let id = annotations.and_then(|a| a.get(names::DNS_RESOURCE_ANNOTATION));
         let network = cluster.status.as_ref().and_then(|s| s.network.as_ref());
         let name = network.and_then(|n| n.dns_name.clone());
-        let read = match (id.and_then(|id| id.parse().ok()), name) {
+        let read = match (id.and_then(|id| id.parse().ok()), &name) {
             (Some(id), _) => Read::DnsResource(id),
-            (None, Some(name)) => Read::DnsByName(name),
+            (None, Some(name)) => Read::DnsByName(name.clone()),
             (None, None) => return Ok(None),
         };
         match self.read(read)? {
             Ok(Reply::Dns(mut records)) if !records.is_empty() => Ok(Some(records.swap_remove(0))),
             Ok(_) => Ok(None),
-            // The domain is gone, and every record in it.
-            Err(error) if error.category == Category::NotFound => Ok(None),
+            // MAAS says so of a name whose domain it does not know. Not a word to take an address out of service on.
+            Err(error) if error.category == Category::NotFound => {
+                let domain = name.as_deref().and_then(|n| n.split_once('.')).map(|(_, d)| d);
+                match self.read(Read::Domains)? {
+                    Ok(Reply::Names(have)) if !have.iter().any(|d| Some(d.as_str()) == domain) => {
+                        Ok(None)
+                    }
+                    _ => Err(self.deletion_trouble(&error)),
+                }
+            }
             Err(error) => Err(self.deletion_trouble(&error)),
         }
     }

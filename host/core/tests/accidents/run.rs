@@ -211,6 +211,21 @@ impl Run {
                 assert!(held.is_empty(), "{name} is gone, and MAAS still holds {held:?}");
                 continue;
             };
+            let named = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').next());
+            // Taken by somebody directly before we annotated it: a person has to say whose it is.
+            let disputed = named.and_then(|id| self.world.maas.hosts.get(id)).is_some_and(|h| {
+                let mark = object
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .and_then(|a| a.get(names::MARK_ANNOTATION));
+                h.shown.owner.as_deref().is_some_and(|o| o != US)
+                    && mark.is_some()
+                    && h.shown.annotations.get(annotation::MARK) == mark
+            });
+            if disputed {
+                continue;
+            }
             assert!(
                 object.metadata.deletion_timestamp.is_none(),
                 "{name} is never gone: {object:?}"
@@ -218,7 +233,6 @@ impl Run {
             assert!(held.len() <= 1, "{name} holds {held:?}");
             let status = object.status.clone().unwrap_or_default();
             let lost = status.failure_reason.is_some();
-            let named = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').next());
             if lost {
                 continue;
             }
