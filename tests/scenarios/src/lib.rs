@@ -3,8 +3,10 @@
 
 mod companion;
 mod controller;
+mod kubelet;
 mod machine;
 mod manifests;
+pub mod matrix;
 mod observe;
 mod stage;
 
@@ -15,6 +17,7 @@ use maas_sim::Inventory;
 
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
+pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
 pub use stage::{Stage, StageOptions, eventually, install_chart};
