@@ -3,6 +3,7 @@
 
 mod companion;
 mod controller;
+mod dice;
 mod kubelet;
 mod machine;
 mod manifests;
@@ -17,6 +18,7 @@ use maas_sim::Inventory;
 
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
+pub use dice::Dice;
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};

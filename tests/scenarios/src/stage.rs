@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 use capmaas_api::{MaasCluster, MaasMachine};
 use control_plane::ManagementPlane;
 use gate::{Gate, Upstream};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use maas_sim::{ClockMode, Inventory, Options, Simulator};
 
 use crate::controller::{Controller, controller_binary};
@@ -297,14 +298,11 @@ data: {{value: '{value}'}}
     pub async fn strike_leaving(self, names: &[&str]) -> Result<()> {
         self.check()?;
         let machines = self.machines();
-        let _ = self.plane.kubectl(&[
-            "-n",
-            &self.namespace,
-            "delete",
-            "clusters.cluster.x-k8s.io",
-            "--all",
-            "--wait=false",
-        ]);
+        let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
+        let kind = ApiResource::from_gvk(&kind);
+        let all: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        all.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         machines.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         eventually("nothing is held in MAAS", 90, async || {
             let left = machines.list(&ListParams::default()).await?.items;
@@ -322,8 +320,9 @@ data: {{value: '{value}'}}
         let reserved = self.maas.reserved_addresses();
         ensure!(reserved.is_empty(), "reserved addresses are left: {reserved:?}");
         self.check()?;
-        let namespace = self.namespace.clone();
-        self.plane.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).map(drop)
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.delete(&self.namespace, &DeleteParams::background()).await?;
+        Ok(())
     }
 
     /// The controller runs, was refused nothing, and shows no fault.

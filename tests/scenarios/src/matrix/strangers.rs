@@ -1,6 +1,6 @@
 //! What belongs to others in the same MAAS: nobody may touch it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use maas_sim::Simulator;
@@ -49,23 +49,33 @@ impl Strangers {
         Ok(Self { before, ids })
     }
 
+    /// The machines of others.
+    pub fn ids(&self) -> &[String] {
+        &self.ids
+    }
+
+    /// What has changed of it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn changed(&self, maas: &Simulator) -> Result<Vec<String>> {
+        let now = state(maas, &self.ids)?;
+        let keys: BTreeSet<&String> = self.before.keys().chain(now.keys()).collect();
+        let told = |k: &&String| format!("{k}: {:?} became {:?}", self.before.get(*k), now.get(*k));
+        let differ = |k: &&String| self.before.get(*k) != now.get(*k);
+        Ok(keys.into_iter().filter(differ).map(|k| told(&k)).collect())
+    }
+
     /// What has changed of it, or was asked to change.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn touched(&self, maas: &Simulator) -> Result<Vec<String>> {
-        let now = state(maas, &self.ids)?;
-        let keys = self.before.keys().chain(now.keys());
-        let mut touched: Vec<String> = keys
-            .filter(|k| self.before.get(*k) != now.get(*k))
-            .map(|k| format!("{k}: {:?} became {:?}", self.before.get(k), now.get(k)))
-            .collect();
+        let mut touched = self.changed(maas)?;
         let of_others = |path: &str| self.ids.iter().any(|id| path.contains(id.as_str()));
         let calls = maas.calls().into_iter();
         let written = calls.filter(|c| c.method != "GET" && of_others(&c.path));
         touched.extend(written.map(|c| format!("{} {}", c.method, c.path)));
-        touched.sort();
-        touched.dedup();
         Ok(touched)
     }
 }

@@ -9,7 +9,7 @@ use gate::{Act, Rule, Side};
 use kube::api::{Patch, PatchParams};
 use maas_sim::OperatorAct;
 use scenarios::matrix::{boundaries, kept_alive};
-use scenarios::{Machine, Stage, StageOptions, eventually};
+use scenarios::{Dice, Machine, Stage, StageOptions, eventually};
 use serde_json::json;
 
 use super::{one_machine_came_of_it, restart};
@@ -204,22 +204,10 @@ async fn a_host_that_was_given_up_wakes_up() -> Result<()> {
     stage.strike().await
 }
 
-/// Numbers as good as random, the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn up_to(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-}
-
 /// Kills and starts the controller at random moments, for ever.
 async fn kill_at_random(stage: &Stage<'_>, dice: &mut Dice) -> Result<()> {
     loop {
-        tokio::time::sleep(Duration::from_millis(300 + dice.up_to(3000))).await;
+        tokio::time::sleep(Duration::from_millis(300 + dice.below(3000))).await;
         stage.controller.kill();
         stage.controller.start()?;
         stage.controller.watching().await?;
@@ -231,7 +219,7 @@ async fn kill_at_random(stage: &Stage<'_>, dice: &mut Dice) -> Result<()> {
 async fn it_dies_again_and_again() -> Result<()> {
     for seed in [7, 20_260_101] {
         let stage = stage(&format!("crash-random-{seed}")).await?;
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let up = async {
             stage.cluster("c", "", "")?;
             stage.machine("c", &Machine::control_plane("cp"))?;
