@@ -20,7 +20,7 @@ export CARGO_TARGET_DIR
 export CAPMAAS_PLUGINS_TARGET_DIR = $(CAPMAAS_CACHE)/plugins/$(guest_toolchain)
 export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 
-.PHONY: help setup plugins build control-plane test lint crds image-binary demo playground clean-cache
+.PHONY: help setup plugins build control-plane test crash soak lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,6 +41,12 @@ control-plane: build ## Build etcd, kube-apiserver, Cluster API and Helm (about 
 test: control-plane ## Run all tests: units, transcripts, properties, simulator, scenarios on a real control plane.
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
+
+crash: control-plane ## Interrupt four stories at every call of the controller (half an hour). STORY=, BOUNDARY=.
+	@"$(CARGO_TARGET_DIR)/debug/crash" $(if $(STORY),--story "$(STORY)") $(if $(BOUNDARY),--boundary "$(BOUNDARY)")
+
+soak: control-plane ## Faults of every sort for half an hour, with 50 machines. MINUTES=30, SEED=.
+	@"$(CARGO_TARGET_DIR)/debug/soak" $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(SEED),--seed "$(SEED)")
 
 lint: plugins ## Check the formatting of everything, and the lints of the host workspace.
 	@cargo fmt --all --check
