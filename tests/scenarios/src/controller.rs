@@ -183,9 +183,9 @@ impl Controller {
     /// Waits until it watches.
     ///
     /// # Errors
-    /// When it ends, or does not get there within 20 seconds.
+    /// When it ends, or does not get there within a minute.
     pub async fn watching(&self) -> Result<()> {
-        for _ in 0..200 {
+        for _ in 0..600 {
             self.check()?;
             let begins = *self.begins.lock().expect("no panic");
             let log = self.log();
@@ -194,7 +194,7 @@ impl Controller {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        bail!("the controller does not watch after 20 s:\n{}", self.log_tail(15))
+        bail!("the controller does not watch after a minute:\n{}", self.log_tail(15))
     }
 }
 

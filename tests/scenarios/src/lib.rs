@@ -9,6 +9,7 @@ mod machine;
 mod manifests;
 pub mod matrix;
 mod observe;
+mod quick;
 mod stage;
 
 use std::path::Path;

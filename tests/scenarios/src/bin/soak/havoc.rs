@@ -127,7 +127,7 @@ impl<'a> Havoc<'a> {
             .map(ResourceExt::name_any)
             .collect();
         if let Some(name) = self.dice.one_of(&names) {
-            user.delete(name).await?;
+            user.delete(name)?;
         }
         Ok("machine deleted")
     }

@@ -197,6 +197,7 @@ async fn soak(flags: &Flags, seed: u64) -> Result<()> {
     let args = ["--max-replacements=50", "--deploy-timeout=60"].map(str::to_owned).to_vec();
     let options = StageOptions { inventory, args, ..Default::default() };
     let mut stage = Stage::set(plane, "soak", options).await?;
+    stage.quick = true;
     stage.not_ours = vec![RECORD.to_owned()];
     let before = stage.maas.machines();
     let others = Strangers::settle(&stage.maas).await?;

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use capmaas_api::MaasMachine;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use scenarios::{Machine, Stage};
 
 /// What the user wants, and what was done for it.
@@ -37,7 +37,7 @@ impl<'a> User<'a> {
     pub(crate) async fn look(&mut self) -> Result<()> {
         let objects = self.objects().await?;
         for lost in objects.iter().filter(|m| !leaving(m) && is_lost(m)) {
-            self.delete(&lost.name_any()).await?;
+            self.delete(&lost.name_any())?;
             self.replaced += 1;
         }
         let staying: Vec<&MaasMachine> =
@@ -72,15 +72,8 @@ impl<'a> User<'a> {
     }
 
     /// Deletes a Machine, as scaling down does.
-    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
-        let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Machine");
-        let kind = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.stage.client.clone(), &self.stage.namespace, &kind);
-        match api.delete(name, &DeleteParams::background()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            other => other.map(drop).map_err(Into::into),
-        }
+    pub(crate) fn delete(&self, name: &str) -> Result<()> {
+        self.stage.delete("machines.cluster.x-k8s.io", name)
     }
 
     /// None when everything is as wanted, else what is missing yet.
