@@ -100,7 +100,7 @@ fn of_kubernetes(call: &Call) -> Option<String> {
         _ => return None,
     }
     if parts.peek() == Some(&"namespaces") {
-        (parts.next(), parts.next());
+        parts.nth(1);
     }
     let resource = parts.next()?;
     let named = if parts.next().is_some() { "/{}" } else { "" };

@@ -130,11 +130,9 @@ impl<'a> Watchman<'a> {
     }
 }
 
-/// By the mark with which it was taken, by the annotations it was given, or by the name it is known under.
+/// By the mark with which it was taken, or by the annotations that it was given.
 fn holds(object: &MaasMachine, machine: &MachineView) -> bool {
     let mark = object.annotations().get("capmaas.io/mark");
     let stamped = machine.workload_annotations.get("capmaas-mark");
-    let named = object.spec.provider_id.as_deref().and_then(|p| p.rsplit('/').next());
-    let by_mark = mark.is_some_and(|m| *m == machine.agent_name || Some(m) == stamped);
-    by_mark || named == Some(machine.system_id.as_str())
+    mark.is_some_and(|m| *m == machine.agent_name || Some(m) == stamped)
 }
