@@ -313,7 +313,7 @@ data: {{value: '{value}'}}
             Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
         all.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         machines.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        eventually("nothing is held in MAAS", 240, async || {
+        eventually("nothing is held in MAAS", 600, async || {
             let left = machines.list(&ListParams::default()).await?.items;
             let clusters = self.clusters().list(&ListParams::default()).await?.items;
             let empty = left.is_empty() && clusters.is_empty() && self.held().is_empty();

@@ -168,7 +168,7 @@ pub async fn kept_alive<T>(
     let look = async {
         loop {
             most.fetch_max(stage.held().len(), SeqCst);
-            tokio::time::sleep(Duration::from_millis(40)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     let ended = tokio::select! {

@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::stage::{Stage, eventually};
 
 /// Seconds for one expectation; a crash and its aftermath lie in between.
-const PATIENCE: u64 = 150;
+const PATIENCE: u64 = 600;
 const MACHINE: &str = "machines.cluster.x-k8s.io";
 
 /// What the user does.

@@ -79,7 +79,7 @@ impl<'a> User<'a> {
     /// None when everything is as wanted, else what is missing yet.
     pub(crate) async fn missing(&self) -> Result<Option<String>> {
         let objects = self.objects().await?;
-        let unready: Vec<String> = objects.iter().filter(|m| !is_up(m)).map(|m| told(m)).collect();
+        let unready: Vec<String> = objects.iter().filter(|m| !is_up(m)).map(told).collect();
         let held = self.stage.held().len();
         if objects.len() != self.machines || !unready.is_empty() || held != self.machines {
             let shown = unready.iter().take(4).cloned().collect::<Vec<_>>().join("; ");
