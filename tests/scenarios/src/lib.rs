@@ -23,7 +23,7 @@ pub use dice::Dice;
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use stage::{Stage, StageOptions, eventually, install_chart};
+pub use stage::{Stage, StageOptions, eventually, install_chart, is_passing};
 
 /// The inventory in a file, else the built-in one.
 ///

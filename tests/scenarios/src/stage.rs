@@ -361,12 +361,20 @@ pub async fn eventually<T>(
 ) -> Result<T> {
     let until = Instant::now() + Duration::from_secs(seconds);
     loop {
-        if let Some(found) = ask().await? {
-            return Ok(found);
+        match ask().await {
+            Ok(Some(found)) => return Ok(found),
+            Err(error) if !is_passing(&error) => return Err(error),
+            Ok(None) | Err(_) => {}
         }
         if Instant::now() > until {
             bail!("not within {seconds} s: {what}");
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+}
+
+/// A connection that broke: on a busy machine the API server gives up some of them.
+pub fn is_passing(error: &anyhow::Error) -> bool {
+    let broke = |e: &kube::Error| matches!(e, kube::Error::Service(_) | kube::Error::HyperError(_));
+    error.chain().any(|cause| cause.downcast_ref::<kube::Error>().is_some_and(broke))
 }

@@ -63,6 +63,7 @@ impl<'a> Watchman<'a> {
             .collect();
         objects.extend(later.into_iter().filter(|m| m.uid().is_some_and(|u| !known.contains(&u))));
         self.looks += 1;
+        let before = self.violations.clone();
         self.holders(&objects, &machines);
         for n in 0..self.clusters {
             self.record(&cluster_name(n), &objects, &stayed, &machines, &records);
@@ -70,6 +71,7 @@ impl<'a> Watchman<'a> {
         self.violations.extend(self.others.changed(&self.stage.maas)?);
         let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(|e| e.into_inner()));
         self.violations.extend(asked);
+        self.violations.difference(&before).for_each(|new| eprintln!("violation: {new}"));
         Ok(())
     }
 
