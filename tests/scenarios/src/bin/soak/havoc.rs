@@ -96,7 +96,9 @@ impl<'a> Havoc<'a> {
     }
 
     fn disturb_a_host(&mut self) -> &'static str {
-        let held = self.stage.held();
+        let mut held = self.stage.held();
+        // Before its annotations are set, a release or a break by hand wipes every trace of whose it was.
+        held.retain(|m| m.workload_annotations.contains_key("capmaas-mark"));
         let Some(host) = self.dice.one_of(&held).cloned() else { return "nothing" };
         let (name, act) = match self.dice.below(12) {
             0 => ("host released", OperatorAct::Release),

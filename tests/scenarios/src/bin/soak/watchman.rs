@@ -61,7 +61,7 @@ impl<'a> Watchman<'a> {
             .filter_map(ResourceExt::uid)
             .filter(|uid| known.contains(uid))
             .collect();
-        objects.extend(later.into_iter().filter(|m| m.uid().is_some_and(|u| !known.contains(&u))));
+        objects.extend(later);
         self.looks += 1;
         let before = self.violations.clone();
         self.holders(&objects, &machines);
@@ -79,10 +79,12 @@ impl<'a> Watchman<'a> {
     fn holders(&mut self, objects: &[MaasMachine], machines: &[MachineView]) {
         let mut of_object: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for machine in machines.iter().filter(|m| m.owner.as_deref() == Some("admin")) {
-            let holders: Vec<String> =
+            // An object may have got its mark between the two listings.
+            let holders: BTreeSet<String> =
                 objects.iter().filter(|o| holds(o, machine)).map(ResourceExt::name_any).collect();
-            match holders.as_slice() {
-                [one] => of_object.entry(one.clone()).or_default().push(&machine.hostname),
+            let all: Vec<&String> = holders.iter().collect();
+            match all.as_slice() {
+                [one] => of_object.entry((*one).clone()).or_default().push(&machine.hostname),
                 other => drop(self.violations.insert(format!(
                     "{} ({}) belongs to {other:?}",
                     machine.hostname, machine.status_name
