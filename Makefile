@@ -23,7 +23,7 @@ export CARGO_TARGET_DIR
 export CAPMAAS_PLUGINS_TARGET_DIR = $(CAPMAAS_CACHE)/plugins/$(guest_toolchain)
 export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 
-.PHONY: help setup plugins build control-plane test fuzz lint crds image-binary demo playground clean-cache
+.PHONY: help setup plugins build control-plane test crash soak fuzz bench bench-provisioning lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -45,18 +45,24 @@ test: control-plane ## Run all tests: units, transcripts, properties, simulator,
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
-fuzz: plugins ## Fuzz the parsers. FUZZ=target (all of them otherwise), SECONDS=600 each.
-	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
-	@# No nightly: the compiler takes the fuzzer's flags when it is told that it may.
-	@export RUSTC_BOOTSTRAP=1
-	@cargo fuzz build --sanitizer none $(FUZZ)
-	@for target in $(or $(FUZZ),$$(cargo fuzz list)); do
-		found="$(CAPMAAS_CACHE)/fuzz/$$target"
-		mkdir -p "$$found"
-		echo "fuzzing $$target for $(SECONDS) seconds"
-		cargo fuzz run --sanitizer none "$$target" "$$found" "fuzz/seeds/$$target" -- \
-			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -dict=fuzz/maas.dict
-	done
+.PHONY: help setup plugins build control-plane test crash soak fuzz bench bench-provisioning lint crds image-binary demo playground clean-cache
+
+bench: control-plane ## Measure policies and provisioning (half an hour). N=10,100,1000, IDLE=300.
+	@echo "building optimised programs (about eight minutes the first time)"
+	@cargo build --locked --release -p capmaas -p bench
+	@mkdir -p target/bench
+	@"$(CARGO_TARGET_DIR)/release/bench-policies" --controller "$(CARGO_TARGET_DIR)/release/capmaas" \
+		--components plugins/dist --summary target/bench/policies.json
+	@"$(CARGO_TARGET_DIR)/release/bench-provisioning" --controller "$(CARGO_TARGET_DIR)/release/capmaas --health-addr=127.0.0.1:0" \
+		--crds crds --machines "$(or $(N),10,100,1000)" --idle "$(or $(IDLE),300)" --logs target/bench \
+		--together-with target/bench/policies.json --summary target/bench/summary.json
+
+bench-provisioning: control-plane ## Measure any controller. CONTROLLER='command', CRDS=folder, N=100, IDLE=300.
+	@cargo build --locked --release -p bench
+	@mkdir -p target/bench
+	@"$(CARGO_TARGET_DIR)/release/bench-provisioning" --controller "$(CONTROLLER)" --crds "$(CRDS)" \
+		--machines "$(or $(N),100)" --idle "$(or $(IDLE),300)" --logs target/bench \
+		--summary target/bench/other.json
 
 lint: plugins ## Check the formatting of everything, and the lints of the host workspace.
 	@cargo fmt --all --check

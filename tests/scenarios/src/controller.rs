@@ -51,11 +51,12 @@ impl Controller {
         }
     }
 
-    /// Starts it. Its log goes on where it was.
+    /// Starts it, if need be anew. Its log goes on where it was.
     ///
     /// # Errors
     /// When the process cannot be started.
     pub fn start(&self) -> Result<()> {
+        self.kill();
         *self.begins.lock().expect("no panic") = self.log().len();
         let log = File::options().create(true).append(true).open(&self.log)?;
         let args = self.args.lock().expect("no panic").clone();
@@ -134,6 +135,16 @@ impl Controller {
         Ok((of("VmRSS:")?, of("VmHWM:")?))
     }
 
+    /// Its process id and how many descriptors it has open.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn descriptors(&self) -> Result<(u32, usize)> {
+        let id = self.child.lock().expect("no panic").as_ref().map(Child::id);
+        let id = id.context("the controller does not run")?;
+        Ok((id, std::fs::read_dir(format!("/proc/{id}/fd"))?.count()))
+    }
+
     /// Everything it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -160,16 +171,21 @@ impl Controller {
 
     /// Lines that tell of a fault of its own: a panic, an event that the API server does not take.
     pub fn faults(&self) -> Vec<String> {
-        let fault = |l: &&str| l.contains("panicked at") || l.contains("cannot publish an event");
+        // An event that is lost on its way, or that a disturbed API server does not take, is not its fault.
+        let refused =
+            |l: &str| ["is invalid", "is forbidden", "BadRequest"].iter().any(|w| l.contains(w));
+        let fault = |l: &&str| {
+            l.contains("panicked at") || (l.contains("cannot publish an event") && refused(l))
+        };
         self.log().lines().filter(fault).map(str::to_owned).collect()
     }
 
     /// Waits until it watches.
     ///
     /// # Errors
-    /// When it ends, or does not get there within 20 seconds.
+    /// When it ends, or does not get there within a minute.
     pub async fn watching(&self) -> Result<()> {
-        for _ in 0..200 {
+        for _ in 0..600 {
             self.check()?;
             let begins = *self.begins.lock().expect("no panic");
             let log = self.log();
@@ -178,7 +194,7 @@ impl Controller {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        bail!("the controller does not watch after 20 s:\n{}", self.log_tail(15))
+        bail!("the controller does not watch after a minute:\n{}", self.log_tail(15))
     }
 }
 

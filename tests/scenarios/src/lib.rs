@@ -3,9 +3,13 @@
 
 mod companion;
 mod controller;
+mod dice;
+mod kubelet;
 mod machine;
 mod manifests;
+pub mod matrix;
 mod observe;
+mod quick;
 mod stage;
 
 use std::path::Path;
@@ -15,9 +19,11 @@ use maas_sim::Inventory;
 
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
+pub use dice::Dice;
+pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use stage::{Stage, StageOptions, eventually, install_chart};
+pub use stage::{Stage, StageOptions, eventually, install_chart, is_passing};
 
 /// The inventory in a file, else the built-in one.
 ///

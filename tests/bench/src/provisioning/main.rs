@@ -7,6 +7,7 @@
 mod objects;
 mod process;
 mod run;
+mod table;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ struct Flags {
     /// Where the controllers' logs stay.
     #[arg(long)]
     logs: Option<PathBuf>,
+    /// A file whose figures (a JSON object) are put beside these.
+    #[arg(long)]
+    together_with: Option<PathBuf>,
     /// A file for the figures (JSON).
     #[arg(long)]
     summary: Option<PathBuf>,
@@ -75,8 +79,18 @@ async fn measure(flags: Flags) -> Result<()> {
         provision.insert(machines, outcome.provisioning);
         idle = outcome.idle.or(idle);
     }
+    let mut starts: Vec<f64> = provision.values().map(|p| p.first_call_s).collect();
+    starts.sort_by(f64::total_cmp);
+    let mut summary = serde_json::json!({
+        "start_s": starts.get(starts.len() / 2), "provision": provision, "idle": idle,
+    });
+    if let Some(path) = &flags.together_with {
+        let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        let others: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text)?;
+        summary.as_object_mut().context("an object")?.extend(others);
+    }
+    table::print(&summary);
     if let Some(path) = &flags.summary {
-        let summary = serde_json::json!({ "provision": provision, "idle": idle });
         std::fs::write(path, serde_json::to_string_pretty(&summary)?)
             .with_context(|| format!("write {}", path.display()))?;
     }

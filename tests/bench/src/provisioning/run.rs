@@ -50,7 +50,7 @@ pub(crate) struct Provisioning {
     /// The same, the longest.
     ready_lag_max_s: f64,
     /// From its start to the first call that reaches MAAS, seconds.
-    first_call_s: f64,
+    pub(crate) first_call_s: f64,
     /// Open descriptors at the end.
     fds: usize,
     /// MAAS calls by kind.

@@ -1,5 +1,8 @@
 //! The controller dies, or an answer is lost, at bad moments: no machine leaks, none is taken twice.
 
+mod matrix;
+mod unfriendly;
+
 use anyhow::{Context, Result, ensure};
 use maas_sim::{CallFault, FaultAction, MachineFaults, OperatorAct};
 use scenarios::{Machine, Stage, StageOptions, eventually};
