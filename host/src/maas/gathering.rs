@@ -1,7 +1,7 @@
 //! Machines that are asked for at about the same time are asked for in one call.
 //!
-//! MAAS answers `GET /machines/?id=a&id=b` nearly as fast as for one, and shows the same of each (recorded from MAAS
-//! 3.5). A reading is never older than the call that asked for it: a call in flight is not joined.
+//! MAAS answers `GET /machines/?id=a&id=b` nearly as fast as for one, and shows the same of each (seen with MAAS
+//! 3.7). A reading is never older than the call that asked for it: a call in flight is not joined.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
