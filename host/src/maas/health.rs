@@ -118,8 +118,10 @@ enum Verdict {
 fn judge(error: &CallError, reading: bool) -> Verdict {
     match error.category {
         Category::Unreachable | Category::Tls | Category::Unauthorized => Verdict::Down,
-        Category::Unavailable if error.status.is_some() => Verdict::Down,
-        // A write may wait for a BMC, or fail because of it.
+        // A write may wait for a BMC, or fail because of it; the proxy says 504 then.
+        Category::Unavailable if reading || matches!(error.status, Some(502 | 503)) => {
+            Verdict::Down
+        }
         _ if !reading && error.ambiguous() => Verdict::Nothing,
         Category::Unavailable | Category::Unknown | Category::Server | Category::Malformed => {
             Verdict::Suspicious
@@ -207,8 +209,10 @@ mod tests {
     #[test]
     fn a_write_that_waits_for_a_bmc_holds_up_nobody() {
         let health = Health::default();
+        let slow = CallError { status: Some(504), ..CallError::new(Category::Unavailable, "slow") };
         for _ in 0..10 {
             health.admit().unwrap().concluded(false, Err(&late()));
+            health.admit().unwrap().concluded(false, Err(&slow));
         }
         assert!(health.admit().is_ok());
     }

@@ -146,12 +146,6 @@ impl Run<'_> {
         self.waiting("MachineDeploying", &message, Some(again))
     }
 
-    /// Seconds until a deployment is looked at again: "ready" is late by at most a fifth of what it took.
-    pub(super) fn next_look(&self, elapsed: u64) -> u64 {
-        const SHORTEST: u64 = 3;
-        (elapsed / 5).max(SHORTEST).min(self.seen.settings.poll)
-    }
-
     fn deployment_failed(
         &mut self,
         category: &'static str,

@@ -135,6 +135,12 @@ impl Run<'_> {
         }
     }
 
+    /// Seconds until a deployment is looked at again: "ready" is late by at most a fifth of what it took.
+    pub(super) fn next_look(&self, elapsed: u64) -> u64 {
+        const SHORTEST: u64 = 3;
+        (elapsed / 5).max(SHORTEST).min(self.seen.settings.poll)
+    }
+
     /// The state does not allow it: either another call was faster, or MAAS means something else.
     fn deploy_refused(
         &mut self,
