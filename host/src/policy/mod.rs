@@ -17,7 +17,7 @@ mod source;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use capmaas_core::policy::{Answer, Answered, Question, Refused};
+use capmaas_core::policy::{Answer, Answered, PolicyId, Question, Refused};
 use capmaas_core::{Reply, bounded};
 
 pub use compile::{Compiler, compile_stdin};
@@ -90,32 +90,44 @@ impl Policies {
 
     /// Asks the policy of the question's kind, on a thread where it holds up nobody.
     pub async fn ask(&self, question: Question) -> Reply {
-        let policy = match &question {
+        let policy = self.of(&question).clone();
+        let id = policy.id().clone();
+        let (engine, share) = (policy.engine.clone(), policy.share.clone());
+        let answer = engine.enter(&share, move || answer(&policy, &question)).await;
+        reply(id, answer.and_then(|answer| answer))
+    }
+
+    /// The same on this very thread, for as long as the policy's time limit: what the sandbox costs without the way to
+    /// another thread and back. For benchmarks and programs without a runtime.
+    pub fn ask_here(&self, question: &Question) -> Reply {
+        let policy = self.of(question);
+        reply(policy.id().clone(), policy.engine.enter_here(|| answer(policy, question)))
+    }
+
+    fn of(&self, question: &Question) -> &Arc<Loaded> {
+        match question {
             Question::Shortlist(_) | Question::Rank { .. } => &self.allocation,
             Question::Name(_) => &self.dns_naming,
             Question::Handle(_) => &self.failure_handling,
-        };
-        let policy = policy.clone();
-        let id = policy.id().clone();
-        match answer(policy, question).await {
-            Ok(answer) => Reply::Answered(Box::new(Answered { policy: id, answer })),
-            Err(refused) => {
-                let Refused { category, message, .. } = &refused;
-                tracing::warn!(policy = %id, category, message, "no answer from a policy");
-                Reply::Refused(Refused { policy: Some(id), ..refused })
-            }
         }
     }
 }
 
-async fn answer(policy: Arc<Loaded>, question: Question) -> std::result::Result<Answer, Refused> {
-    let (engine, share) = (policy.engine.clone(), policy.share.clone());
-    let call = move || {
-        let answer = policy.ask(&question)?;
-        answer::check(&question, &answer).map_err(|problem| refused("bad-answer", &problem))?;
-        Ok(answer)
-    };
-    engine.enter(&share, call).await?
+fn answer(policy: &Loaded, question: &Question) -> std::result::Result<Answer, Refused> {
+    let answer = policy.ask(question)?;
+    answer::check(question, &answer).map_err(|problem| refused("bad-answer", &problem))?;
+    Ok(answer)
+}
+
+fn reply(id: PolicyId, answer: std::result::Result<Answer, Refused>) -> Reply {
+    match answer {
+        Ok(answer) => Reply::Answered(Box::new(Answered { policy: id, answer })),
+        Err(refused) => {
+            let Refused { category, message, .. } = &refused;
+            tracing::warn!(policy = %id, category, message, "no answer from a policy");
+            Reply::Refused(Refused { policy: Some(id), ..refused })
+        }
+    }
 }
 
 fn refused(category: &str, message: &str) -> Refused {

@@ -65,10 +65,11 @@ impl Allocation for Policy {
         };
         let cost = |c: &Candidate| u64::from(c.cpu_cores) + u64::from(c.memory_mib) / 1024;
         let mut order: Vec<u32> = (0..candidates.len() as u32).collect();
-        order.sort_by_key(|i| {
+        let rank = |i: &u32| {
             let candidate = &candidates[*i as usize];
-            (in_zone(&candidate.zone), cost(candidate), candidate.system_id.clone())
-        });
+            (in_zone(&candidate.zone), cost(candidate), candidate.system_id.as_str())
+        };
+        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
         if let Some(first) = order.first() {
             let zone = &candidates[*first as usize].zone;
             log(Level::Info, &format!("zone {zone} holds {} already", in_zone(zone)));

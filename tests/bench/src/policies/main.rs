@@ -41,6 +41,8 @@ struct Flags {
 struct Figures {
     /// CPU for a fresh sandbox and a trivial decision, microseconds.
     sandbox_us: f64,
+    /// The same with the way to the policies' threads and back.
+    asked_us: f64,
     /// CPU for ranking in the sandbox, microseconds.
     rank_us: f64,
     native_us: f64,
@@ -84,7 +86,8 @@ async fn measure(flags: Flags) -> Result<()> {
         Choices { dns_naming: chosen("hostile", Some(r#""spin blue""#))?, ..Choices::default() };
     let looping = Policies::load(Engine::new()?, looping, compiler()).await;
 
-    let sandbox_us = sandbox(&policies, flags.rounds).await?;
+    let asked_us = asked(&policies, flags.rounds).await?;
+    let sandbox_us = sandbox(&policies, flags.rounds)?;
     let (request, candidates) = rule::question(flags.candidates);
     let ranking = rule::rank(&request, &candidates);
     let json = json::Guest::load(&component("rank-json")?)?;
@@ -92,7 +95,7 @@ async fn measure(flags: Flags) -> Result<()> {
     let mut rounds = [vec![], vec![], vec![], vec![]];
     // In turn, so that what else the machine does falls on all of them.
     for _ in 0..flags.rounds {
-        rounds[0].push(sandboxed(&policies, &request, &candidates, &ranking).await?);
+        rounds[0].push(sandboxed(&policies, &request, &candidates, &ranking)?);
         rounds[1].push(cost::of(20, || {
             std::hint::black_box(rule::rank(&request, &candidates));
             Ok(())
@@ -103,6 +106,7 @@ async fn measure(flags: Flags) -> Result<()> {
     let [rank_us, native_us, json_us, webhook_us] = rounds.map(median);
     let figures = Figures {
         sandbox_us,
+        asked_us,
         rank_us,
         native_us,
         json_us,
@@ -121,8 +125,21 @@ async fn measure(flags: Flags) -> Result<()> {
     Ok(())
 }
 
-async fn sandbox(policies: &Policies, rounds: usize) -> Result<f64> {
-    const CALLS: u32 = 1000;
+/// Calls in a round of the trivial decision.
+const CALLS: u32 = 1000;
+
+fn sandbox(policies: &Policies, rounds: usize) -> Result<f64> {
+    let question = name();
+    let round = |_| {
+        cost::of(CALLS, || {
+            ensure!(matches!(policies.ask_here(&question), Reply::Answered(_)), "no name");
+            Ok(())
+        })
+    };
+    Ok(median((0..rounds).map(round).collect::<Result<_>>()?))
+}
+
+async fn asked(policies: &Policies, rounds: usize) -> Result<f64> {
     let mut all = vec![];
     for _ in 0..rounds {
         let meter = cost::Meter::start()?;
@@ -134,29 +151,21 @@ async fn sandbox(policies: &Policies, rounds: usize) -> Result<f64> {
     Ok(median(all))
 }
 
-async fn sandboxed(
+fn sandboxed(
     policies: &Policies,
     request: &capmaas_core::policy::AllocationRequest,
     candidates: &[capmaas_core::policy::Candidate],
     expected: &Ranking,
 ) -> Result<f64> {
-    const CALLS: u32 = 10;
-    let mut total = 0.0;
-    for _ in 0..CALLS {
-        // The question is made once a decision anyway.
-        let question = Question::Rank { request: request.clone(), candidates: candidates.to_vec() };
-        let meter = cost::Meter::start()?;
-        let reply = policies.ask(question).await;
-        total += meter.micros()?;
-        match reply {
-            Reply::Answered(answered) => match answered.answer {
-                Answer::Ranked(ranking) => same(&ranking.order, expected)?,
-                other => bail!("no ranking, but {other:?}"),
-            },
-            other => bail!("no answer, but {other:?}"),
-        }
-    }
-    Ok(total / f64::from(CALLS))
+    // The question is made once a decision anyway.
+    let question = Question::Rank { request: request.clone(), candidates: candidates.to_vec() };
+    cost::of(10, || match policies.ask_here(&question) {
+        Reply::Answered(answered) => match answered.answer {
+            Answer::Ranked(ranking) => same(&ranking.order, expected),
+            other => bail!("no ranking, but {other:?}"),
+        },
+        other => bail!("no answer, but {other:?}"),
+    })
 }
 
 async fn hooked(
