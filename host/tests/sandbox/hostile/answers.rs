@@ -101,12 +101,12 @@ async fn constraints_beyond_all_measure_are_a_bad_answer() {
 #[tokio::test]
 async fn a_ranking_that_does_not_fit_the_candidates_is_a_bad_answer() {
     let rows = [
-        ("rank-twice", "ranked candidate 0 twice"),
+        ("rank-twice", "ranked candidate 0, which it had named before"),
         ("rank-outside", "candidate 3 of 3"),
         ("rank-far-outside", "candidate 4294967295 of 3"),
         ("rank-rejected-outside", "rejected candidate 3 of 3"),
-        ("rank-rejected-too", "candidate 0 twice"),
-        ("rank-flood", "twice"),
+        ("rank-rejected-too", "rejected candidate 0, which it had named before"),
+        ("rank-flood", "which it had named before"),
     ];
     for (how, words) in rows {
         refused(&allocating(how).await, rank(), "bad-answer", words).await;
