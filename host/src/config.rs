@@ -45,6 +45,9 @@ pub struct RunFlags {
     /// API key of a MAAS administrator, consumer:token:secret.
     #[arg(long, env = "MAAS_API_KEY", hide_env_values = true)]
     pub maas_api_key: Option<SecretString>,
+    /// File that holds the API key, instead of --maas-api-key. It is read again when MAAS no longer accepts the key.
+    #[arg(long, env = "MAAS_API_KEY_FILE")]
+    pub maas_api_key_file: Option<PathBuf>,
     /// PEM file with certificate authorities to trust for MAAS.
     #[arg(long, env = "MAAS_CA_FILE")]
     pub maas_ca_file: Option<PathBuf>,
@@ -115,19 +118,28 @@ impl RunFlags {
     /// How MAAS is reached.
     ///
     /// # Errors
-    /// When endpoint or key are missing or malformed; the text names flag and variable.
+    /// When endpoint or key are missing or malformed, or the key's file cannot be read; the text names flag and variable.
     pub fn maas(&self) -> Result<maas::Options> {
         let missing = |what: &str, flag: &str| {
             anyhow!("no {what}: set {flag} (in the cluster, the Secret with the MAAS credentials)")
         };
         let endpoint = first(&self.maas_endpoint, "MAAS_API_URL")
             .ok_or_else(|| missing("MAAS endpoint", "MAAS_ENDPOINT or --maas-endpoint"))?;
-        let key = self.maas_api_key.as_ref().map(|key| key.expose_secret().to_owned());
-        let key = first(&key, "MAAS_API_TOKEN")
-            .ok_or_else(|| missing("MAAS API key", "MAAS_API_KEY or --maas-api-key"))?;
+        let key_file = self.maas_api_key_file.clone().filter(|path| !path.as_os_str().is_empty());
+        let key = match &key_file {
+            Some(path) => ApiKey::read(path)?,
+            None => {
+                let key = self.maas_api_key.as_ref().map(|key| key.expose_secret().to_owned());
+                let key = first(&key, "MAAS_API_TOKEN").ok_or_else(|| {
+                    missing("MAAS API key", "MAAS_API_KEY_FILE, MAAS_API_KEY or --maas-api-key")
+                })?;
+                ApiKey::parse(&key)?
+            }
+        };
         Ok(maas::Options {
             endpoint: Endpoint::parse(&endpoint)?,
-            key: ApiKey::parse(&key)?,
+            key,
+            key_file,
             ca_file: self.maas_ca_file.clone(),
             insecure: self.maas_insecure_tls,
         })

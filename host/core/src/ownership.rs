@@ -145,6 +145,15 @@ pub fn by_mark(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
         .then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }
 
+/// Proof by the reply to our own deploy: MAAS installs our data on this machine, and it is our user's.
+pub fn by_deployment(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
+    let ours = machine.owner.as_deref() == Some(claim.user.as_str());
+    let other_mark =
+        machine.annotations.get(annotation::MARK).is_some_and(|m| Some(m) != claim.mark.as_ref());
+    (ours && machine.status == Status::Deploying && !other_mark && same_object(machine, claim))
+        .then(|| OwnedMachine { system_id: machine.system_id.clone() })
+}
+
 /// Proof by the reply to our own allocate: MAAS has just given us this machine.
 pub fn by_allocation(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
     (machine.owner.as_deref() == Some(claim.user.as_str()) && machine.status == Status::Allocated)

@@ -82,6 +82,66 @@ fn a_name_the_user_gave_is_filled_and_never_deleted() {
     }
 }
 
+/// Somebody's record leads elsewhere: it is never touched, and whoever frees the name ends the wait.
+#[test]
+fn a_given_name_that_serves_somebody_is_left_as_it_is() {
+    for freed in [true, false] {
+        let mut world = World::with_cluster();
+        endpoint(&mut world, "api.maas");
+        world.maas.add_record("api.maas", &["10.9.9.9"]);
+        control_plane(&mut world, NAME, "aaa111", OURS);
+        let told = world.reconcile_cluster();
+        let status = told.done().unwrap().status.clone().unwrap();
+        assert!(!status.ready);
+        let said = status.conditions.unwrap().into_iter().find(|c| c.kind == "LoadBalancerReady");
+        let said = said.unwrap();
+        assert_eq!(said.reason.as_deref(), Some("EndpointNameTaken"));
+        let message = said.message.unwrap();
+        assert!(message.contains("api.maas") && message.contains("10.9.9.9"), "{message}");
+        assert_eq!(addresses(&world), ["10.9.9.9"]);
+        if freed {
+            world.maas.records.values_mut().for_each(|r| r.addresses.clear());
+            world.reconcile_cluster();
+            assert_eq!(addresses(&world), [OURS]);
+            assert!(world.kube.maas_cluster().unwrap().status.unwrap().ready);
+            continue;
+        }
+        world.kube.delete("MaasMachine", NAME);
+        world.kube.delete("MaasCluster", CLUSTER);
+        world.reconcile_cluster();
+        world.kube.edit("MaasMachine", NAME, &json!({ "metadata": { "finalizers": null } }));
+        world.reconcile_cluster();
+        assert!(world.kube.maas_cluster().is_none());
+        assert_eq!(addresses(&world), ["10.9.9.9"]);
+    }
+}
+
+/// As the Go provider leaves it: the record leads to the cluster's own machines, and to one that is gone.
+#[test]
+fn a_record_that_leads_to_our_control_planes_is_taken_over() {
+    for deleting in [false, true] {
+        let mut world = World::with_cluster();
+        endpoint(&mut world, "api.maas");
+        world.kube.edit(
+            "MaasCluster",
+            CLUSTER,
+            &json!({ "metadata": { "finalizers": [names::CLUSTER_FINALIZER] } }),
+        );
+        world.maas.add_record("api.maas", &[OURS, "10.0.0.99"]);
+        control_plane(&mut world, NAME, "aaa111", OURS);
+        if deleting {
+            world.kube.delete("MaasMachine", NAME);
+            world.kube.delete("MaasCluster", CLUSTER);
+        }
+        world.reconcile_cluster();
+        let wanted: &[&str] = if deleting { &[] } else { &[OURS] };
+        assert_eq!(addresses(&world), wanted);
+        let object = world.kube.maas_cluster().unwrap();
+        let id = object.metadata.annotations.unwrap()[names::DNS_RESOURCE_ANNOTATION].clone();
+        assert_eq!(id, "1");
+    }
+}
+
 #[test]
 fn the_generated_record_goes_with_its_cluster_and_a_foreign_one_by_that_name_stays() {
     for ours in [true, false] {

@@ -35,6 +35,34 @@ fn a_worker_is_taken_deployed_and_released() {
     assert!(host.shown.annotations.is_empty());
 }
 
+/// MAAS takes a free machine for whoever deploys it: one that somebody released between our reading and our call is
+/// held all the same, and has to show it.
+#[test]
+fn a_machine_that_is_released_a_moment_before_its_deployment_is_still_known_as_ours() {
+    let mut world = World::with_machine(false);
+    let told = world.reconcile_with(NAME, |world, _, step| {
+        if let Step::Do(effect) = step
+            && matches!(effect, Effect::Deploy { .. })
+        {
+            let host = world.maas.hosts.get_mut("aaa111").unwrap();
+            host.shown.owner = None;
+            host.shown.annotations.clear();
+            host.shown.status = Status::Ready;
+            host.agent_name.clear();
+        }
+        Turn::Answered
+    });
+    assert_eq!(told.words().last(), Some(&"annotate"), "{:?}", told.words());
+    let host = &world.maas.hosts["aaa111"];
+    assert_eq!(host.shown.annotations[annotation::MACHINE], NAME);
+    assert!(host.shown.annotations.contains_key(annotation::MARK));
+    world.rounds(3);
+    assert!(world.kube.maas_machine(NAME).unwrap().status.unwrap().ready);
+    world.kube.delete("MaasMachine", NAME);
+    world.rounds(3);
+    assert!(world.maas.hosts.values().all(|h| h.shown.owner.is_none()));
+}
+
 #[test]
 fn a_control_plane_enters_the_record_and_leaves_it_one_ttl_before_its_release() {
     let mut world = World::with_deployed_machine(true);

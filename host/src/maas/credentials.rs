@@ -1,7 +1,9 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use rand::Rng;
 use rand::distr::Alphanumeric;
 
@@ -37,6 +39,16 @@ impl ApiKey {
         }
     }
 
+    /// Reads the key from a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds no key; the text names the file and shows nothing of it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the MAAS API key from {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
     /// A text without the secret.
     pub(super) fn hidden_in(&self, text: &str) -> String {
         text.replace(&self.secret, "…")
@@ -63,9 +75,85 @@ impl fmt::Debug for ApiKey {
     }
 }
 
+/// The key in use, and the file where another may be found.
+pub(super) struct Credentials {
+    key: Mutex<ApiKey>,
+    file: Option<PathBuf>,
+}
+
+impl Credentials {
+    pub(super) fn new(key: ApiKey, file: Option<PathBuf>) -> Self {
+        Self { key: Mutex::new(key), file }
+    }
+
+    /// The key to call with now.
+    pub(super) fn key(&self) -> ApiKey {
+        self.in_use().clone()
+    }
+
+    /// MAAS does not accept `refused`: whether there is another key now. One that cannot be read changes nothing, as a
+    /// file may just be being written.
+    pub(super) fn renewed(&self, refused: &ApiKey) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        let found = match ApiKey::read(file) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), "the MAAS API key stays as it is");
+                return false;
+            }
+        };
+        let mut key = self.in_use();
+        if *key == found {
+            // Another call may have been faster.
+            return found != *refused;
+        }
+        *key = found;
+        tracing::info!(file = %file.display(), "the MAAS API key was read anew");
+        true
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, ApiKey> {
+        self.key.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ApiKey;
+    use super::{ApiKey, Credentials};
+
+    #[test]
+    fn a_key_that_is_refused_is_replaced_by_what_the_file_holds_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        std::fs::write(&file, "a:b:old\n").unwrap();
+        let old = ApiKey::read(&file).unwrap();
+        let credentials = Credentials::new(old.clone(), Some(file.clone()));
+        assert!(!credentials.renewed(&old), "the same again");
+        std::fs::write(&file, "half").unwrap();
+        assert!(!credentials.renewed(&old) && credentials.key() == old);
+        std::fs::write(&file, "a:b:new\n").unwrap();
+        assert!(credentials.renewed(&old));
+        assert_eq!(credentials.key(), ApiKey::parse("a:b:new").unwrap());
+        assert!(credentials.renewed(&old), "a call that began before with the old one");
+        assert!(!credentials.renewed(&credentials.key()));
+        let fixed = Credentials::new(old.clone(), None);
+        assert!(!fixed.renewed(&old));
+    }
+
+    #[test]
+    fn a_file_without_a_key_is_named_and_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        for content in [None, Some("secret-but-no-key")] {
+            if let Some(content) = content {
+                std::fs::write(&file, content).unwrap();
+            }
+            let error = format!("{:#}", ApiKey::read(&file).unwrap_err());
+            assert!(error.contains("/key") && !error.contains("secret-but"), "{error}");
+        }
+    }
 
     #[test]
     fn a_key_has_three_parts_and_is_never_shown() {

@@ -9,6 +9,7 @@ use reqwest::{Method, header};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
+use super::credentials::Credentials;
 use super::health::Health;
 use super::{Answer, ApiKey, Endpoint};
 
@@ -29,6 +30,8 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// As whom.
     pub key: ApiKey,
+    /// File that the key came from, and where another one may be found when MAAS does not accept it any more.
+    pub key_file: Option<PathBuf>,
     /// PEM file with certificate authorities to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
     /// Trust any certificate.
@@ -38,7 +41,8 @@ pub struct Options {
 /// The connection to one MAAS.
 pub(super) struct Wire {
     http: reqwest::Client,
-    options: Options,
+    endpoint: Endpoint,
+    credentials: Credentials,
     slots: Semaphore,
     write_slots: Semaphore,
     health: Health,
@@ -94,7 +98,8 @@ impl Wire {
         }
         Ok(Self {
             http: builder.build().context("cannot set up the HTTP client")?,
-            options,
+            endpoint: options.endpoint,
+            credentials: Credentials::new(options.key, options.key_file),
             slots: Semaphore::new(IN_FLIGHT),
             write_slots: Semaphore::new(WRITES_IN_FLIGHT),
             health: Health::default(),
@@ -111,13 +116,24 @@ impl Wire {
         };
         let _slot = self.slots.acquire().await.map_err(closed)?;
         let admission = self.health.admit()?;
-        let outcome = self.exchange(call, reading).await;
+        let key = self.credentials.key();
+        let outcome = self.exchange(call, reading, &key).await;
+        let refused = outcome.as_ref().is_err_and(|error| error.category == Category::Unauthorized);
+        if refused && self.credentials.renewed(&key) {
+            // MAAS is well, and may know us as somebody else now: the caller begins anew, at once.
+            return outcome.map_err(|error| CallError { retry_after: Some(1), ..error });
+        }
         admission.concluded(reading, outcome.as_ref().map(drop));
         outcome
     }
 
-    async fn exchange(&self, call: Call<'_>, reading: bool) -> Result<Box<RawValue>, CallError> {
-        let mut url = self.options.endpoint.url(call.path);
+    async fn exchange(
+        &self,
+        call: Call<'_>,
+        reading: bool,
+        key: &ApiKey,
+    ) -> Result<Box<RawValue>, CallError> {
+        let mut url = self.endpoint.url(call.path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
@@ -127,13 +143,13 @@ impl Wire {
             .request(call.method.clone(), url)
             .timeout(timeout)
             .header(header::ACCEPT, "application/json")
-            .header(header::AUTHORIZATION, self.options.key.authorization());
+            .header(header::AUTHORIZATION, key.authorization());
         if !reading && call.method != Method::DELETE {
             // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
             request = request.form(&call.form);
         }
         let response = request.send().await.map_err(|e| transport(&e))?;
-        let answer = self.answer(response, reading).await;
+        let answer = self.answer(response, reading, key).await;
         tracing::debug!(
             method = %call.method,
             path = call.path,
@@ -148,6 +164,7 @@ impl Wire {
         &self,
         mut response: reqwest::Response,
         reading: bool,
+        key: &ApiKey,
     ) -> Result<Box<RawValue>, CallError> {
         let mut answer = Answer::of(&response);
         loop {
@@ -166,7 +183,7 @@ impl Wire {
                 Err(_) => return Err(CallError::new(Category::Unknown, "the answer broke off")),
             }
         }
-        answer.json(reading, &self.options.key)
+        answer.json(reading, key)
     }
 }
 

@@ -24,14 +24,10 @@ impl Run<'_> {
         let id = self.record_id();
         match (endpoint, id) {
             (Some(Endpoint::Generated(name)), id) => self.delete_record(&name, id)?,
-            (Some(Endpoint::Given(name)), _) => self.empty_record(&name)?,
+            (Some(Endpoint::Given(name)), id) => self.empty_record(&name, id)?,
             _ => {}
         }
         self.release_object()
-    }
-
-    fn record_id(&self) -> Option<u64> {
-        self.annotations.get(names::DNS_RESOURCE_ANNOTATION)?.parse().ok()
     }
 
     /// While machines go, their addresses leave the record one by one: they wait for it.
@@ -46,9 +42,16 @@ impl Run<'_> {
             other => return Err(self.maas_trouble(&super::unexpected(other))),
         };
         let id = self.record_id();
-        if let Some(record) = self.remaining_record(&name)?
-            && (!generated || ours(&record, id))
-        {
+        let Some(record) = self.remaining_record(&name)? else {
+            return Ok(());
+        };
+        if generated && ours(&record, id) {
+            self.remaining(&user, record)?;
+        } else if !generated && self.serves_us(&user, &record)? {
+            // Once its addresses are gone, nothing but the id tells that it served this cluster.
+            if id != Some(record.id) {
+                self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))?;
+            }
             self.remaining(&user, record)?;
         }
         Ok(())
@@ -62,8 +65,7 @@ impl Run<'_> {
         };
         self.free_dropped(&record.ips())?;
         if !ours(&record, id) {
-            let note = format!("DNS record {name} was left in MAAS: it is not the one we made");
-            self.event(EventKind::Warning, "DNSRecordLeft", "DeleteDNS", note);
+            self.left_alone(name);
             return Ok(());
         }
         let record = self.write_record(record, Default::default())?;
@@ -75,13 +77,22 @@ impl Run<'_> {
     }
 
     /// The user's own record keeps existing, without our addresses.
-    fn empty_record(&mut self, name: &str) -> ClusterFlow<()> {
+    fn empty_record(&mut self, name: &str, id: Option<u64>) -> ClusterFlow<()> {
         let Some(record) = self.remaining_record(name)? else {
             return self.free_dropped(&[]);
         };
         self.free_dropped(&record.ips())?;
+        if !ours(&record, id) {
+            self.left_alone(name);
+            return Ok(());
+        }
         self.write_record(record, Default::default())?;
         Ok(())
+    }
+
+    fn left_alone(&mut self, name: &str) {
+        let note = format!("DNS record {name} was left in MAAS as it is: it is not this cluster's");
+        self.event(EventKind::Warning, "DNSRecordLeft", "DeleteDNS", note);
     }
 
     fn release_object(mut self) -> ClusterFlow<Infallible> {

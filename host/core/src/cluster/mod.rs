@@ -1,9 +1,10 @@
 //! One `MaasCluster`: the endpoint's name, and the one writer of its DNS record.
 //!
-//! Chapters: `endpoint` (which name, whose record), `record` (which addresses), `delete`.
+//! Chapters: `endpoint` (which name, whose record), `given` (a name of the user's), `record` (which addresses), `delete`.
 
 mod delete;
 mod endpoint;
+mod given;
 mod record;
 
 use std::collections::BTreeMap;

@@ -36,7 +36,7 @@ impl Run<'_> {
         let record = match endpoint {
             Endpoint::Elsewhere => return Ok(()),
             Endpoint::Generated(name) => self.own_record(name)?,
-            Endpoint::Given(name) => self.given_record(name)?,
+            Endpoint::Given(name) => self.given_record(user, name)?,
         };
         self.free_dropped(&record.ips())?;
         let wanted = self.wanted_addresses(user, &record)?;
@@ -54,8 +54,7 @@ impl Run<'_> {
 
     /// The record of a generated name: by its id once that is written down, else made.
     fn own_record(&mut self, name: &str) -> ClusterFlow<DnsResource> {
-        let id = self.annotations.get(names::DNS_RESOURCE_ANNOTATION).and_then(|i| i.parse().ok());
-        if let Some(id) = id
+        if let Some(id) = self.record_id()
             && let Some(record) = self.record_by_id(id)?
         {
             return Ok(record);
@@ -65,24 +64,10 @@ impl Run<'_> {
             None => self.create_record(name)?,
             // As empty as we made it: the crash came before its id was written.
             Some(found) if ours(&found, None) => found,
-            Some(_) => {
-                let message = format!(
-                    "DNS record {name} exists in MAAS and holds addresses that are not ours: \
-                     remove it there"
-                );
-                return Err(self.no_name(&message));
-            }
+            Some(found) => return Err(self.name_taken(&found)),
         };
         self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))?;
         Ok(record)
-    }
-
-    /// The record of a name the user gave: found, or made for them; never deleted later.
-    fn given_record(&mut self, name: &str) -> ClusterFlow<DnsResource> {
-        match self.record_by_name(name)? {
-            Some(record) => Ok(record),
-            None => self.create_record(name),
-        }
     }
 
     fn record_by_id(&mut self, id: u64) -> ClusterFlow<Option<DnsResource>> {
@@ -92,7 +77,7 @@ impl Run<'_> {
         }
     }
 
-    fn record_by_name(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
+    pub(super) fn record_by_name(&mut self, name: &str) -> ClusterFlow<Option<DnsResource>> {
         match self.read(Read::DnsByName(name.to_owned()))? {
             Ok(Reply::Dns(found)) => Ok(oldest(found)),
             Err(error) if error.category == Category::NotFound => Err(self.domain_missing()?),
@@ -147,7 +132,7 @@ impl Run<'_> {
         Ok(if wanted.is_empty() { off } else { wanted })
     }
 
-    fn control_planes(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
+    pub(super) fn control_planes(&mut self) -> ClusterFlow<Vec<MaasMachine>> {
         let mut all = self.machines()?;
         all.retain(|m| {
             m.metadata.labels.as_ref().is_some_and(|l| l.contains_key(names::CONTROL_PLANE_LABEL))
@@ -174,16 +159,7 @@ impl Run<'_> {
         if object.metadata.deletion_timestamp.is_some() || machine.status != Status::Deployed {
             return Membership::Out;
         }
-        let annotations = object.metadata.annotations.as_ref();
-        let claim = Claim {
-            user: user.name.clone(),
-            mark: annotations.and_then(|a| a.get(names::MARK_ANNOTATION)).cloned(),
-            inherited: annotations.and_then(|a| a.get(names::INHERITED_ANNOTATION)).cloned(),
-            cluster: self.cluster_name().to_owned(),
-            namespace: self.namespace().to_owned(),
-            machine: object.metadata.name.clone().unwrap_or_default(),
-        };
-        match judge(machine, &claim) {
+        match self.whose(object, machine, user) {
             Ownership::Foreign(_) | Ownership::Nobody => return Membership::Out,
             // A changed key or cleared annotations must not take a live API server's name away.
             Ownership::Unproven(_) | Ownership::Disputed(_) => return Membership::Unchanged,
@@ -194,6 +170,20 @@ impl Run<'_> {
             Power::Off if self.seen_off_before(object) => Membership::Off,
             Power::On | Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
         }
+    }
+
+    /// Whose the machine is that a control plane names.
+    pub(super) fn whose(&self, object: &MaasMachine, machine: &Machine, user: &User) -> Ownership {
+        let annotations = object.metadata.annotations.as_ref();
+        let claim = Claim {
+            user: user.name.clone(),
+            mark: annotations.and_then(|a| a.get(names::MARK_ANNOTATION)).cloned(),
+            inherited: annotations.and_then(|a| a.get(names::INHERITED_ANNOTATION)).cloned(),
+            cluster: self.cluster_name().to_owned(),
+            namespace: self.namespace().to_owned(),
+            machine: object.metadata.name.clone().unwrap_or_default(),
+        };
+        judge(machine, &claim)
     }
 
     /// An earlier reading, the machine's own, saw it off as well.

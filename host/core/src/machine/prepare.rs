@@ -45,7 +45,7 @@ impl Run<'_> {
         let digest = self.bootstrap_data()?;
         let (machine, owned) = self.stamp(user, machine, owned)?;
         let (machine, owned) = self.swap_off(user, machine, owned)?;
-        self.deploy(machine, owned, digest)
+        self.deploy(user, machine, owned, digest)
     }
 
     /// Gives the machine our annotations, which live until it is truly released.
@@ -100,6 +100,7 @@ impl Run<'_> {
 
     fn deploy(
         mut self,
+        user: &User,
         machine: Machine,
         owned: OwnedMachine,
         digest: String,
@@ -114,6 +115,11 @@ impl Run<'_> {
         match outcome {
             Ok(Reply::Machine(shown)) => {
                 self.record(&shown);
+                // Somebody released it a moment before: MAAS takes a free machine for whoever deploys it, and it
+                // shows nothing of ours any more.
+                if let Some(owned) = ownership::by_deployment(&shown, &self.claim(user)) {
+                    self.stamp(user, *shown, owned)?;
+                }
                 self.status.failure = None;
                 self.status.deployment = Some(Deployment {
                     system_id: machine.system_id.clone(),

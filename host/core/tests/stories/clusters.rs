@@ -68,7 +68,7 @@ fn given_name() -> Story {
     );
     endpoint(&mut s, "api.maas");
     s.world.maas.add_record("api.maas", &[]);
-    s.cluster(&["patch", "patch"]);
+    s.cluster(&["patch", "patch", "patch"]);
     s.world.kube.delete("MaasCluster", CLUSTER);
     s.cluster(&["patch"]);
     assert_eq!(s.world.maas.records.len(), 1);
