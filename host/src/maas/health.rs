@@ -119,9 +119,8 @@ fn judge(error: &CallError, reading: bool) -> Verdict {
     match error.category {
         Category::Unreachable | Category::Tls | Category::Unauthorized => Verdict::Down,
         // A write may wait for a BMC, or fail because of it; the proxy says 504 then.
-        Category::Unavailable if reading || matches!(error.status, Some(502 | 503)) => {
-            Verdict::Down
-        }
+        Category::Unavailable if matches!(error.status, Some(502 | 503)) => Verdict::Down,
+        Category::Unavailable if reading && error.status.is_some() => Verdict::Down,
         _ if !reading && error.ambiguous() => Verdict::Nothing,
         Category::Unavailable | Category::Unknown | Category::Server | Category::Malformed => {
             Verdict::Suspicious
