@@ -1,0 +1,78 @@
+//! Somebody wants the same machine.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use gate::{Act, Rule, Side};
+use scenarios::{Machine, Stage, eventually};
+
+use crate::colleague::Colleague;
+use crate::support::{params, stage_on, story};
+
+/// The machine that our allocate call, still on its way, asks for.
+async fn wanted(stage: &Stage<'_>) -> Result<String> {
+    eventually("an allocate call is on its way", 40, async || {
+        let calls = stage.gate.calls();
+        let call = calls.iter().find(|c| c.act == Some("delay"));
+        let body = call.map(|c| String::from_utf8_lossy(&c.body).into_owned());
+        Ok(body.and_then(|text| {
+            let id = text.split('&').find_map(|pair| pair.strip_prefix("system_id="))?;
+            Some(id.to_owned())
+        }))
+    })
+    .await
+}
+
+fn allocates_late(stage: &Stage<'_>) {
+    let late = Act::Delay(Duration::from_secs(3));
+    stage.gate.add(Rule::on(Side::Maas, "POST", "machines/*op=allocate", late).times(1));
+}
+
+/// A script with the very same key takes the chosen machine a moment before us: the next one is taken, and the
+/// script's machine is never touched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_somebody_takes_first_is_theirs() -> Result<()> {
+    let rack =
+        ["{hostname: one, cores: 2, memory: 4096}", "{hostname: two, cores: 4, memory: 8192}"];
+    let stage = stage_on("two-candidate", &rack).await?;
+    let script = Colleague::with_key(&stage.maas, stage.maas.api_key());
+    allocates_late(&stage);
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    let first = wanted(&stage).await?;
+    script.call("POST", "/machines/?op=allocate", &[("system_id", &first)]).await?;
+    let host = stage.provisioned("w").await?;
+    ensure!(host.system_id != first, "{host:?}");
+    let theirs = stage.maas.machine(&first).context("in the rack")?;
+    ensure!(theirs.status_name == "Allocated" && theirs.workload_annotations.is_empty());
+    let asked: Vec<_> =
+        stage.calls("allocate").iter().map(|c| params(c, "system_id").join(",")).collect();
+    ensure!(asked == [first.clone(), first.clone(), host.system_id], "{asked:?}");
+    let touched = stage.writes().iter().filter(|c| c.path.contains(&first)).count();
+    ensure!(touched == 0, "{:?}", story(&stage));
+    script.call("POST", &format!("/machines/{first}/?op=release"), &[]).await?;
+    stage.strike().await
+}
+
+/// The only machine is taken: that is said, and the Machine gets it once it is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_candidate_is_waited_for() -> Result<()> {
+    let stage = stage_on("two-last", &["{hostname: only, cores: 2, memory: 4096}"]).await?;
+    let other = Colleague::of(&stage.maas);
+    allocates_late(&stage);
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    let only = wanted(&stage).await?;
+    other.call("POST", "/machines/?op=allocate", &[("system_id", &only)]).await?;
+    let message = stage.reason("w", "MachineDeployed", "NoMachineFound").await?;
+    ensure!(!message.is_empty());
+    other.call("POST", &format!("/machines/{only}/?op=release"), &[]).await?;
+    // The failure policy asks again after half a minute.
+    let host = eventually("it gets the machine", 90, async || {
+        let host = stage.host("w").await?;
+        Ok(host.filter(|h| h.status_name == "Deployed"))
+    })
+    .await?;
+    ensure!(host.system_id == only && host.owner.as_deref() == Some("admin"), "{host:?}");
+    stage.strike().await
+}
