@@ -160,7 +160,10 @@ impl Controller {
 
     /// Lines that tell of a fault of its own: a panic, an event that the API server does not take.
     pub fn faults(&self) -> Vec<String> {
-        let fault = |l: &&str| l.contains("panicked at") || l.contains("cannot publish an event");
+        // A server that does not answer has not refused anything.
+        let refused =
+            |l: &str| l.contains("cannot publish an event") && !l.contains("ServiceError");
+        let fault = |l: &&str| l.contains("panicked at") || refused(l);
         self.log().lines().filter(fault).map(str::to_owned).collect()
     }
 

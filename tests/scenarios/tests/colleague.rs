@@ -74,6 +74,11 @@ impl Colleague {
         self.call("PUT", &format!("/dnsresources/{id}/"), &form).await.map(drop)
     }
 
+    /// Gives back an address that MAAS reserved for an edit of a record.
+    pub(crate) async fn frees_address(&self, ip: &str) -> Result<()> {
+        self.call("POST", "/ipaddresses/?op=release", &[("ip", ip)]).await.map(drop)
+    }
+
     /// Deletes a DNS record.
     pub(crate) async fn deletes_record(&self, id: u64) -> Result<()> {
         self.call("DELETE", &format!("/dnsresources/{id}/"), &[]).await.map(drop)

@@ -55,7 +55,9 @@ async fn a_machine_that_looks_strange_is_left_alone() -> Result<()> {
         stage.gate.clear_rules();
         stage.provisioned("w").await?;
     }
-    ensure!(stage.writes().is_empty(), "{:?}", story(&stage));
+    // Annotations that somebody cleared are set again, as the mark still proves whose the machine is.
+    let done = story(&stage);
+    ensure!(done.iter().all(|word| word == "set_workload_annotations"), "{done:?}");
     ensure!(plain["hostname"] == Value::from(host.hostname));
     stage.strike().await
 }

@@ -46,10 +46,8 @@ async fn a_machine_that_is_taken_away_while_it_is_prepared_is_replaced() -> Resu
         ("removed", OperatorAct::Remove),
         ("handed-over", OperatorAct::Owner(Some("somebody-else".into()))),
     ];
-    for (name, _) in &acts {
-        stage.machine("c", &Machine::worker(name))?;
-    }
     for (name, act) in acts {
+        stage.machine("c", &Machine::worker(name))?;
         let first = being_prepared(&stage, name).await?;
         stage.maas.operator(&first.system_id, act)?;
         if name == "handed-over" {
@@ -74,11 +72,10 @@ async fn a_lock_is_waited_for_and_another_name_is_followed() -> Result<()> {
     let stage = stage("two-lock").await?;
     deploys_late(&stage);
     stage.cluster("c", "", "")?;
-    for name in ["locked", "renamed"] {
-        stage.machine("c", &Machine::worker(name))?;
-    }
+    stage.machine("c", &Machine::worker("locked"))?;
     let locked = being_prepared(&stage, "locked").await?;
     stage.maas.operator(&locked.system_id, OperatorAct::Lock)?;
+    stage.machine("c", &Machine::worker("renamed"))?;
     let renamed = being_prepared(&stage, "renamed").await?;
     stage.maas.operator(&renamed.system_id, OperatorAct::Hostname("calliope".into()))?;
     let seen = eventually("MAAS has an answer to the deploy call", 40, async || {
@@ -110,7 +107,7 @@ async fn what_changes_while_maas_deploys_is_followed() -> Result<()> {
     let acts = [
         ("locked", OperatorAct::Lock),
         ("renamed", OperatorAct::Hostname("calliope".into())),
-        ("moved", OperatorAct::Zone("az3".into())),
+        ("moved", OperatorAct::Zone("az2".into())),
     ];
     for (name, _) in &acts {
         stage.machine("c", &Machine::worker(name))?;

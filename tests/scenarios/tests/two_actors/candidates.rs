@@ -21,6 +21,11 @@ async fn wanted(stage: &Stage<'_>) -> Result<String> {
         }))
     })
     .await
+    .with_context(|| {
+        let calls = stage.gate.calls();
+        let posts = calls.iter().filter(|c| c.side == Side::Maas && c.method == "POST");
+        format!("{:?}", posts.map(|c| (&c.target, &c.body, c.act)).collect::<Vec<_>>())
+    })
 }
 
 fn allocates_late(stage: &Stage<'_>) {

@@ -44,6 +44,7 @@ async fn a_record_that_was_edited_by_hand_is_put_right() -> Result<()> {
     let told = stage.events("c").await?;
     let told = told.iter().any(|(reason, _)| reason == "DNSRecordChanged");
     ensure!(told, "whoever wonders finds it in the events");
+    other.frees_address(THEIRS).await?;
     stage.strike().await
 }
 
@@ -129,6 +130,7 @@ async fn a_record_without_addresses_may_be_filled() -> Result<()> {
         Ok((addresses(&record(&stage)?) == host.ip_addresses).then_some(()))
     })
     .await?;
+    other.frees_address(THEIRS).await?;
     stage.strike_leaving(&["api.maas"]).await
 }
 
@@ -153,5 +155,6 @@ async fn the_record_of_the_go_provider_is_taken_over() -> Result<()> {
     })
     .await?;
     ensure!(record(&stage)?.id == id && stage.provisioned("cp").await?.deploys == host.deploys);
+    other.frees_address(THEIRS).await?;
     stage.strike_leaving(&["old-a1b2c3.maas"]).await
 }

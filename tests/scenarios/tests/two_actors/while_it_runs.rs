@@ -16,7 +16,7 @@ async fn a_running_machine_may_be_locked_renamed_and_moved() -> Result<()> {
     let host = stage.provisioned("w").await?;
     let named = stage.machines().get("w").await?.spec.provider_id;
     stage.maas.clear_calls();
-    let zone = if host.zone == "az3" { "az1" } else { "az3" };
+    let zone = if host.zone == "az2" { "az1" } else { "az2" };
     let acts = [
         OperatorAct::Lock,
         OperatorAct::Hostname("calliope".into()),
