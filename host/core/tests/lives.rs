@@ -45,9 +45,8 @@ fn a_machine_that_is_released_a_moment_before_its_deployment_is_still_known_as_o
             && matches!(effect, Effect::Deploy { .. })
         {
             let host = world.maas.hosts.get_mut("aaa111").unwrap();
-            host.shown.owner = None;
+            // Free again, and taken anew by the very call.
             host.shown.annotations.clear();
-            host.shown.status = Status::Ready;
             host.agent_name.clear();
         }
         Turn::Answered

@@ -7,13 +7,17 @@
 // First in the alphabet, so that the longest story begins first.
 mod a_whole_cluster;
 mod bad_input;
+mod colleague;
 mod contract;
 mod crashes;
 mod failures;
+mod kubernetes_at_its_worst;
+mod maas_at_its_worst;
 mod policies;
 mod requirements;
 mod support;
 mod takeover;
+mod two_actors;
 
 use control_plane::ManagementPlane;
 

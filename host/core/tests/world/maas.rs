@@ -294,10 +294,7 @@ impl Host {
     }
 
     fn deploy(&mut self, in_memory: bool) -> Reply {
-        if self.shown.status == Status::Ready {
-            // MAAS takes a free machine for whoever deploys it.
-            self.shown.owner = Some(US.into());
-        } else if self.shown.status != Status::Allocated {
+        if self.shown.status != Status::Allocated {
             let state = self.shown.status.label();
             let text = format!("Can't deploy a machine that is in the '{state}' state");
             return refused(Category::State, &text);
