@@ -134,23 +134,25 @@ fn same_object(machine: &Machine, claim: &Claim) -> bool {
     agrees(annotation::NAMESPACE, &claim.namespace) && agrees(annotation::MACHINE, &claim.machine)
 }
 
+/// Whether it carries the annotations of another object. None at all are nobody's.
+fn anothers(machine: &Machine, claim: &Claim) -> bool {
+    let mark = machine.annotations.get(annotation::MARK);
+    mark.is_some_and(|m| Some(m) != claim.mark.as_ref()) || !same_object(machine, claim)
+}
+
 /// Proof for a machine that MAAS found under our mark (`agent_name`), which it does not show.
 pub fn by_mark(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
     let held = machine.owner.as_deref() == Some(claim.user.as_str())
         && !machine.status.releasing()
         && !matches!(machine.status, Status::Ready | Status::New);
-    let other_mark =
-        machine.annotations.get(annotation::MARK).is_some_and(|m| Some(m) != claim.mark.as_ref());
-    (held && !other_mark && same_object(machine, claim))
+    (held && !anothers(machine, claim))
         .then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }
 
 /// Proof by the reply to our own deploy: MAAS installs our data on this machine, and it is our user's.
 pub fn by_deployment(machine: &Machine, claim: &Claim) -> Option<OwnedMachine> {
     let ours = machine.owner.as_deref() == Some(claim.user.as_str());
-    let other_mark =
-        machine.annotations.get(annotation::MARK).is_some_and(|m| Some(m) != claim.mark.as_ref());
-    (ours && machine.status == Status::Deploying && !other_mark && same_object(machine, claim))
+    (ours && machine.status == Status::Deploying && !anothers(machine, claim))
         .then(|| OwnedMachine { system_id: machine.system_id.clone() })
 }
 

@@ -49,9 +49,7 @@ impl Run<'_> {
             self.remaining(&user, record)?;
         } else if !generated && self.serves_us(&user, &record)? {
             // Once its addresses are gone, nothing but the id tells that it served this cluster.
-            if id != Some(record.id) {
-                self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))?;
-            }
+            self.write_down(&record)?;
             self.remaining(&user, record)?;
         }
         Ok(())

@@ -5,11 +5,10 @@
 
 use capmaas_api::names;
 
-use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run, unexpected};
+use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run};
 use crate::maas::{DnsResource, User};
 use crate::ownership::Ownership;
-use crate::provider_id;
-use crate::step::{EventKind, Read, Reply};
+use crate::step::EventKind;
 use crate::text::bounded;
 
 impl Run<'_> {
@@ -20,10 +19,16 @@ impl Run<'_> {
             Some(found) if self.serves_us(user, &found)? => found,
             Some(found) => return Err(self.name_taken(&found)),
         };
-        if self.record_id() != Some(record.id) {
-            self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))?;
-        }
+        self.write_down(&record)?;
         Ok(record)
+    }
+
+    /// From now on the record is known by its id, whatever it holds.
+    pub(super) fn write_down(&mut self, record: &DnsResource) -> ClusterFlow<()> {
+        if self.record_id() == Some(record.id) {
+            return Ok(());
+        }
+        self.annotate(names::DNS_RESOURCE_ANNOTATION, Some(record.id.to_string()))
     }
 
     /// Whether nobody but this cluster can be meant by the record.
@@ -33,15 +38,7 @@ impl Run<'_> {
         }
         let held = record.ips();
         for object in self.control_planes()? {
-            let Some(id) = object.spec.provider_id.as_deref().and_then(provider_id::system_id)
-            else {
-                continue;
-            };
-            let machine = match self.read(Read::Machine(id.to_owned()))? {
-                Ok(Reply::Machine(machine)) => *machine,
-                Ok(Reply::Absent) => continue,
-                other => return Err(self.maas_trouble(&unexpected(other))),
-            };
+            let Some(machine) = self.host_of(&object)? else { continue };
             let whose = self.whose(&object, &machine, user);
             let foreign = matches!(whose, Ownership::Foreign(_) | Ownership::Nobody);
             if !foreign && machine.ip_addresses.iter().any(|ip| held.contains(ip)) {

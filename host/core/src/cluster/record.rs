@@ -107,15 +107,7 @@ impl Run<'_> {
         };
         let (mut wanted, mut off) = (BTreeSet::new(), BTreeSet::new());
         for object in &members {
-            let Some(id) = object.spec.provider_id.as_deref().and_then(provider_id::system_id)
-            else {
-                continue;
-            };
-            let machine = match self.read(Read::Machine(id.to_owned()))? {
-                Ok(Reply::Machine(machine)) => *machine,
-                Ok(Reply::Absent) => continue,
-                other => return Err(self.maas_trouble(&unexpected(other))),
-            };
+            let Some(machine) = self.host_of(object)? else { continue };
             match self.membership(object, &machine, user) {
                 Membership::Out => {}
                 Membership::In => wanted.extend(service_addresses(&machine)),
@@ -169,6 +161,18 @@ impl Run<'_> {
             Power::On if reported(object) => Membership::In,
             Power::Off if self.seen_off_before(object) => Membership::Off,
             Power::On | Power::Off | Power::Unknown | Power::Error => Membership::Unchanged,
+        }
+    }
+
+    /// The machine that an object names, if MAAS knows it.
+    pub(super) fn host_of(&mut self, object: &MaasMachine) -> ClusterFlow<Option<Machine>> {
+        let Some(id) = object.spec.provider_id.as_deref().and_then(provider_id::system_id) else {
+            return Ok(None);
+        };
+        match self.read(Read::Machine(id.to_owned()))? {
+            Ok(Reply::Machine(machine)) => Ok(Some(*machine)),
+            Ok(Reply::Absent) => Ok(None),
+            other => Err(self.maas_trouble(&unexpected(other))),
         }
     }
 
