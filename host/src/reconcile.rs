@@ -122,10 +122,9 @@ impl World {
         match effect {
             Effect::Patch { object, patch } => {
                 let reply = patch_object(&self.kube, object, patch).await;
-                if let Reply::Written { resource_version } = &reply
-                    && object.kind == "MaasMachine"
-                {
-                    self.mirror.wrote(&object.namespace, &object.name, resource_version);
+                if let Reply::Written { resource_version } = &reply {
+                    let (kind, namespace) = (&object.kind, &object.namespace);
+                    self.mirror.wrote(kind, namespace, &object.name, resource_version);
                 }
                 if let Reply::Failed(error) = &reply
                     && error.category != Category::Conflict

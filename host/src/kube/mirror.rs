@@ -54,10 +54,10 @@ impl Mirror {
         (Arc::new(mirror), Writers { machines: machine_writer, clusters: cluster_writer })
     }
 
-    /// We have written a `MaasMachine`, which now has this version.
-    pub fn wrote(&self, namespace: &str, name: &str, resource_version: &str) {
+    /// We have written an object, which now has this version. Only of `MaasMachine`s it matters here.
+    pub fn wrote(&self, kind: &str, namespace: &str, name: &str, resource_version: &str) {
         // Versions of one kind are numbers that grow (Kubernetes 1.35 says so officially).
-        if let Ok(version) = resource_version.parse() {
+        if let ("MaasMachine", Ok(version)) = (kind, resource_version.parse()) {
             self.written().insert((namespace.to_owned(), name.to_owned()), version);
         }
     }
@@ -67,8 +67,7 @@ impl Mirror {
         let key = (object.namespace().unwrap_or_default(), object.name_any());
         let mut written = self.written();
         let Some(ours) = written.get(&key) else { return true };
-        let shown = object.resource_version().and_then(|v| v.parse::<u64>().ok());
-        let holds = shown.is_some_and(|shown| shown >= *ours);
+        let holds = shown_since(object, *ours);
         if holds {
             written.remove(&key);
         }
@@ -95,19 +94,21 @@ impl Mirror {
             }
         };
         tokio::time::timeout(PATIENCE, caught_up).await.ok()?;
-        let belongs = |m: &MaasMachine| {
+        Some(self.machines_of(namespace, cluster).iter().map(|m| Sibling::of(m)).collect())
+    }
+
+    /// The machines of a cluster, as far as they were shown.
+    pub fn machines_of(&self, namespace: &str, cluster: &str) -> Vec<Arc<MaasMachine>> {
+        self.machines.state_filter(|m| {
             m.metadata.namespace.as_deref() == Some(namespace)
                 && m.labels().get(names::CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
-        };
-        let all = self.machines.state();
-        Some(all.iter().filter(|m| belongs(m)).map(|m| Sibling::of(m)).collect())
+        })
     }
 
     /// An object that is gone shows everything there is.
     fn shows(&self, key: &Key, version: u64) -> bool {
         let shown = self.machines.get(&ObjectRef::new(&key.1).within(&key.0));
-        let shown = shown.map(|m| m.resource_version().and_then(|v| v.parse::<u64>().ok()));
-        shown.is_none_or(|shown| shown.is_some_and(|shown| shown >= version))
+        shown.is_none_or(|object| shown_since(&object, version))
     }
 
     fn written(&self) -> MutexGuard<'_, HashMap<Key, u64>> {
@@ -118,6 +119,12 @@ impl Mirror {
     pub fn forget(&self, namespace: &str, name: &str) {
         self.written().remove(&(namespace.to_owned(), name.to_owned()));
     }
+}
+
+/// Whether this is the object as of a version, or later.
+fn shown_since(object: &MaasMachine, version: u64) -> bool {
+    let shown = object.resource_version().and_then(|v| v.parse::<u64>().ok());
+    shown.is_some_and(|shown| shown >= version)
 }
 
 /// What is read of a foreign kind, by namespace and name.

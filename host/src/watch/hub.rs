@@ -9,7 +9,8 @@ use capmaas_api::{MaasCluster, MaasMachine, names};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt};
 use kube::api::DynamicObject;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
@@ -65,11 +66,7 @@ async fn run(shared: Shared, writers: Writers, tell: Tell) {
     );
 }
 
-async fn maas_machines(
-    shared: &Shared,
-    writer: kube::runtime::reflector::store::Writer<MaasMachine>,
-    tell: Tell,
-) {
+async fn maas_machines(shared: &Shared, writer: Writer<MaasMachine>, tell: Tell) {
     let clusters = shared.loader.mirror.clusters.clone();
     let (mut own, mut member) = (Changes::of(trigger::machine), Changes::of(trigger::member));
     let mut node = Changes::of(trigger::node);
@@ -95,12 +92,8 @@ async fn maas_machines(
     .await;
 }
 
-async fn maas_clusters(
-    shared: &Shared,
-    writer: kube::runtime::reflector::store::Writer<MaasCluster>,
-    tell: Tell,
-) {
-    let machines = shared.loader.mirror.machines.clone();
+async fn maas_clusters(shared: &Shared, writer: Writer<MaasCluster>, tell: Tell) {
+    let mirror = shared.loader.mirror.clone();
     let (mut own, mut record) = (Changes::of(trigger::cluster), Changes::of(trigger::record));
     let events = opened(watcher(shared.api::<MaasCluster>(), shared.ours())).reflect(writer);
     told(events, |object: &MaasCluster, deleted| {
@@ -111,8 +104,10 @@ async fn maas_clusters(
             let cluster =
                 object.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
             let namespace = object.namespace().unwrap_or_default();
+            let mut waiting = mirror.machines_of(&namespace, &cluster);
             // Only control planes wait for anything in it: the DNS record.
-            send(&tell.machines, of_cluster(&machines, &namespace, &cluster, true));
+            waiting.retain(|m| m.labels().contains_key(names::CONTROL_PLANE_LABEL));
+            send(&tell.machines, named(&waiting));
         }
     })
     .await;
@@ -147,35 +142,22 @@ async fn core_clusters(shared: &Shared, core: &ClusterApi, tell: Tell) {
     told(events, |object: &DynamicObject, deleted| {
         if changes.news(object, deleted) {
             let namespace = object.namespace().unwrap_or_default();
-            send(
-                &tell.machines,
-                of_cluster(&mirror.machines, &namespace, &object.name_any(), false),
-            );
+            let machines = mirror.machines_of(&namespace, &object.name_any());
+            send(&tell.machines, named(&machines));
             send(&tell.clusters, referenced(&mirror.clusters, object, "MaasCluster"));
         }
     })
     .await;
 }
 
+fn named(machines: &[Arc<MaasMachine>]) -> Vec<ObjectRef<MaasMachine>> {
+    machines.iter().map(|m| ObjectRef::from_obj(&**m)).collect()
+}
+
 fn send<K: Resource<DynamicType = ()>>(to: &UnboundedSender<ObjectRef<K>>, all: Vec<ObjectRef<K>>) {
     for one in all {
         let _ = to.unbounded_send(one);
     }
-}
-
-/// The machines of a cluster that we watch.
-fn of_cluster(
-    store: &Store<MaasMachine>,
-    namespace: &str,
-    cluster: &str,
-    control_planes: bool,
-) -> Vec<ObjectRef<MaasMachine>> {
-    let belongs = |m: &Arc<MaasMachine>| {
-        m.meta().namespace.as_deref() == Some(namespace)
-            && m.labels().get(names::CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
-            && (!control_planes || m.labels().contains_key(names::CONTROL_PLANE_LABEL))
-    };
-    store.state().iter().filter(|m| belongs(m)).map(|m| ObjectRef::from_obj(&**m)).collect()
 }
 
 /// A watch that tries again, and keeps nothing of what only the server needs.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use capmaas_api::{MaasMachine, MaasMachineStatus, names};
-use capmaas_core::{Reply, machine};
+use capmaas_core::{Done, Reply, machine};
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
 use kube::ResourceExt;
@@ -70,7 +70,7 @@ async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action
             now.ok().flatten().is_some_and(|now| snapshot.shows_what(&now))
         };
         match of.tell(&snapshot, &turn, stands).await {
-            Told::Done(done) => return of.shared.conclude(&snapshot.object, &done).await,
+            Told::Done(done) => return of.conclude(&snapshot, &done).await,
             Told::Outdated => {}
             Told::Endless => return Ok(action(Some(snapshot.settings.drift))),
         }
@@ -82,10 +82,7 @@ async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action
     let Told::Done(done) = of.tell(&snapshot, &turn, std::future::ready(true)).await else {
         return Ok(action(Some(snapshot.settings.drift)));
     };
-    if snapshot.object.metadata.deletion_timestamp.is_some() && done.status.is_none() {
-        of.nodes.forget(&snapshot.object);
-    }
-    of.shared.conclude(&snapshot.object, &done).await
+    of.conclude(&snapshot, &done).await
 }
 
 impl Machines {
@@ -103,5 +100,16 @@ impl Machines {
             step
         };
         self.shared.world.run(next, stands).await
+    }
+
+    async fn conclude(
+        &self,
+        snapshot: &machine::Snapshot,
+        done: &Done<MaasMachineStatus>,
+    ) -> Result<Action, Interrupted> {
+        if snapshot.object.metadata.deletion_timestamp.is_some() && done.status.is_none() {
+            self.nodes.forget(&snapshot.object);
+        }
+        self.shared.conclude(&snapshot.object, done).await
     }
 }

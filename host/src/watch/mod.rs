@@ -118,12 +118,11 @@ impl Shared {
             match write_status::<K, _>(client, &namespace, &name, version, before, status).await {
                 // The object went while its status was computed.
                 Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                Err(error) => return Err(error.into()),
-                Ok(None) => {}
-                Ok(Some(now)) if K::kind(&()) == "MaasMachine" => {
-                    self.loader.mirror.wrote(&namespace, &name, &now);
+                written => {
+                    if let Some(now) = written? {
+                        self.loader.mirror.wrote(&K::kind(&()), &namespace, &name, &now);
+                    }
                 }
-                Ok(Some(_)) => {}
             }
         }
         Ok(action(done.requeue))
