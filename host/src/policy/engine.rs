@@ -1,4 +1,4 @@
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -135,7 +135,7 @@ struct Inside(Arc<Clock>);
 impl Clock {
     fn start(engine: &wasmtime::Engine) -> Result<Arc<Self>> {
         let clock = Arc::new(Self { inside: Mutex::default(), news: Condvar::new() });
-        let (ticking, weak) = (engine.weak(), Arc::downgrade(&clock));
+        let (engine, weak) = (engine.weak(), Arc::downgrade(&clock));
         // A thread of its own: a starved runtime must not stop the clock of the guests.
         std::thread::Builder::new()
             .name("policy-clock".into())
@@ -143,11 +143,8 @@ impl Clock {
                 while let Some(clock) = weak.upgrade() {
                     let ticks = clock.rest();
                     drop(clock);
-                    if ticking.upgrade().is_none() {
-                        return;
-                    }
                     if ticks {
-                        tick(&ticking, &weak);
+                        tick(&engine, &weak);
                     }
                 }
             })
@@ -155,14 +152,18 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Waits for somebody to be inside, but not for ever: the engine may be gone.
+    /// Waits for somebody to be inside, but not for ever: everybody else may have dropped the clock.
     fn rest(&self) -> bool {
         /// How long the thread may outlive its engine.
         const LONGEST: Duration = Duration::from_secs(60);
-        let inside = self.inside.lock().unwrap_or_else(|e| e.into_inner());
-        let waited = self.news.wait_timeout_while(inside, LONGEST, |inside| *inside == 0);
+        let waited = self.news.wait_timeout_while(self.inside(), LONGEST, |inside| *inside == 0);
         let (inside, _) = waited.unwrap_or_else(|e| e.into_inner());
         *inside > 0
+    }
+
+    /// How many are inside.
+    fn inside(&self) -> MutexGuard<'_, usize> {
+        self.inside.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -179,7 +180,7 @@ fn tick(engine: &EngineWeak, clock: &Weak<Clock>) {
             engine.increment_epoch();
             ticked += 1;
         }
-        if clock.nobody() {
+        if *clock.inside() == 0 {
             return;
         }
     }
@@ -187,20 +188,14 @@ fn tick(engine: &EngineWeak, clock: &Weak<Clock>) {
 
 impl Inside {
     fn of(clock: &Arc<Clock>) -> Self {
-        *clock.inside.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        *clock.inside() += 1;
         clock.news.notify_one();
         Self(clock.clone())
     }
 }
 
-impl Clock {
-    fn nobody(&self) -> bool {
-        *self.inside.lock().unwrap_or_else(|e| e.into_inner()) == 0
-    }
-}
-
 impl Drop for Inside {
     fn drop(&mut self) {
-        *self.0.inside.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
+        *self.0.inside() -= 1;
     }
 }
