@@ -2,12 +2,12 @@
 
 use capmaas::policy::{Choice, Choices, Policies};
 use capmaas_core::policy::{
-    Action, Answer, Candidate, Constraints, Delay, Question, Ranking, Shortlisting, Stage, fqdn,
+    Action, Answer, Constraints, Delay, Question, Ranking, Shortlisting, Stage, fqdn,
 };
 
 use super::questions::{
-    action, allocation_request, answer, built_in, compiler, engine, failure, name, name_request,
-    shortlist,
+    action, allocation_request, answer, built_in, candidate, compiler, engine, failure, name,
+    name_request, shortlist,
 };
 
 #[tokio::test]
@@ -20,19 +20,6 @@ async fn allocation_adds_nothing_to_what_the_user_wants() {
 #[tokio::test]
 async fn allocation_ranks_everything_as_it_was_offered() {
     let policies = built_in().await;
-    let candidate = |system_id: &str| Candidate {
-        system_id: system_id.into(),
-        hostname: format!("host-{system_id}"),
-        zone: "az1".into(),
-        pool: "default".into(),
-        architecture: "amd64/generic".into(),
-        cpu_cores: 4,
-        memory_mib: 8192,
-        storage_mib: 500_000,
-        vm_host: None,
-        tags: vec!["nvme".into()],
-        attributes: vec![("key".into(), "value".into())],
-    };
     let candidates = ["aaaaaa", "bbbbbb", "cccccc"].map(candidate).to_vec();
     let question = Question::Rank { request: allocation_request(), candidates };
     let ranking = Ranking { order: vec![0, 1, 2], rejected: vec![] };

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use capmaas::policy::{Choice, Choices, Compiler, Engine, Policies};
 use capmaas_core::Reply;
 use capmaas_core::policy::{
-    Action, AllocationRequest, Answer, Constraints, Context, Failure, Name, NameRequest, Question,
-    Refused, Shortlisting, Stage,
+    Action, AllocationRequest, Answer, Candidate, Constraints, Context, Failure, Name, NameRequest,
+    Question, Refused, Shortlisting, Stage,
 };
 
 /// The file that guests are said to come from.
@@ -71,6 +71,22 @@ pub(crate) fn allocation_request() -> AllocationRequest {
         },
         peers: vec![],
         avoid: vec![],
+    }
+}
+
+pub(crate) fn candidate(system_id: &str) -> Candidate {
+    Candidate {
+        system_id: system_id.into(),
+        hostname: format!("host-{system_id}"),
+        zone: "az1".into(),
+        pool: "default".into(),
+        architecture: "amd64/generic".into(),
+        cpu_cores: 4,
+        memory_mib: 8192,
+        storage_mib: 500_000,
+        vm_host: None,
+        tags: vec!["nvme".into()],
+        attributes: vec![("key".into(), "value".into())],
     }
 }
 

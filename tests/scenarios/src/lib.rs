@@ -1,6 +1,7 @@
 //! What scenarios, demo and playground share: a stage on which the real controller plays with a
 //! simulated MAAS, on a real control plane.
 
+mod colleague;
 mod companion;
 mod controller;
 mod dice;
@@ -17,6 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use maas_sim::Inventory;
 
+pub use colleague::Colleague;
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
 pub use dice::Dice;

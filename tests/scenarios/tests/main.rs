@@ -7,7 +7,6 @@
 // First in the alphabet, so that the longest story begins first.
 mod a_whole_cluster;
 mod bad_input;
-mod colleague;
 mod contract;
 mod crashes;
 mod failures;

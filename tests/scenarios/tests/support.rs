@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use maas_sim::{Call, Inventory};
 use scenarios::{Stage, StageOptions};
 
@@ -57,6 +57,15 @@ pub(crate) fn story(stage: &Stage<'_>) -> Vec<String> {
 pub(crate) fn bootstrap_of(machine: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(format!("#cloud-config\n# of {machine}\n"))
+}
+
+/// One machine came of it, deployed once and with its own data.
+pub(crate) async fn one_machine_came_of_it(stage: &Stage<'_>, machine: &str) -> Result<()> {
+    let host = stage.provisioned(machine).await?;
+    let held = stage.held();
+    ensure!(held.len() == 1 && held[0].system_id == host.system_id, "{held:?}");
+    ensure!(host.deploys == 1 && host.user_data == Some(bootstrap_of(machine)), "{host:?}");
+    Ok(())
 }
 
 /// A folder for `--policy-dir`.

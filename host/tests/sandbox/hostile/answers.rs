@@ -7,7 +7,7 @@ use capmaas_core::policy::{
 };
 
 use super::super::questions::{
-    action, allocation_request, answer, compiler, engine, failure, name_request,
+    action, allocation_request, answer, candidate, compiler, engine, failure, name_request,
 };
 
 /// The built guest, told how to behave towards the cluster `blue`.
@@ -19,20 +19,7 @@ pub(super) fn hostile(how: &str) -> Choice {
 }
 
 pub(super) fn candidates(count: usize) -> Vec<Candidate> {
-    let candidate = |n: usize| Candidate {
-        system_id: format!("id{n:04}"),
-        hostname: format!("host-{n}"),
-        zone: "az1".into(),
-        pool: "default".into(),
-        architecture: "amd64/generic".into(),
-        cpu_cores: 4,
-        memory_mib: 8192,
-        storage_mib: 500_000,
-        vm_host: None,
-        tags: vec![],
-        attributes: vec![],
-    };
-    (0..count).map(candidate).collect()
+    (0..count).map(|n| candidate(&format!("id{n:04}"))).collect()
 }
 
 fn shortlist() -> Question {

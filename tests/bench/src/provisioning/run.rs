@@ -80,7 +80,7 @@ struct World {
     plane: ManagementPlane,
     maas: Arc<Simulator>,
     kubeconfig: std::path::PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 pub(crate) async fn run(plan: &Plan<'_>) -> Result<Outcome> {
@@ -91,7 +91,7 @@ pub(crate) async fn run(plan: &Plan<'_>) -> Result<Outcome> {
     let mut ready = Ready::watch(&world, plan.machines);
     let log = match plan.logs {
         Some(dir) => dir.join(format!("controller-{}.log", plan.machines)),
-        None => world._folder.path().join("controller.log"),
+        None => world.folder.path().join("controller.log"),
     };
     let kubeconfig = world.kubeconfig.display().to_string();
     let (endpoint, key) = (world.maas.url(), world.maas.api_key());
@@ -152,7 +152,7 @@ impl World {
         let action = FaultAction::Delay { ms: millis };
         let (method, path, op) = (None, None, None);
         maas.add_fault(CallFault { method, path, op, skip: 0, count: None, action });
-        Ok(Self { plane, maas, kubeconfig, _folder: folder })
+        Ok(Self { plane, maas, kubeconfig, folder })
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use maas_sim::Simulator;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+
+use crate::colleague::Colleague;
 
 /// Name of the record that belongs to somebody else.
 pub const RECORD: &str = "of-somebody-else.maas";
@@ -91,30 +91,11 @@ fn state(maas: &Simulator, ids: &[String]) -> Result<BTreeMap<String, Value>> {
     Ok(all)
 }
 
-/// Somebody else's own client, which is none of ours.
 async fn make_record(maas: &Simulator) -> Result<()> {
-    let key = maas.other_admin_api_key();
-    let mut parts = key.split(':');
-    let mut part = || parts.next().unwrap_or_default();
-    let (consumer, token, secret) = (part(), part(), part());
-    let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let owned = maas.machines().into_iter().find(|m| !m.ip_addresses.is_empty());
     let address = owned.and_then(|m| m.ip_addresses.first().cloned()).unwrap_or_default();
-    let body = format!("fqdn={RECORD}&address_ttl=60&ip_addresses={address}");
-    let request = format!(
-        "POST /MAAS/api/2.0/dnsresources/ HTTP/1.1\r\nHost: maas\r\nConnection: close\r\n\
-         Authorization: OAuth oauth_nonce=\"of-others\", oauth_timestamp=\"{at}\", \
-         oauth_version=\"1.0\", oauth_signature_method=\"PLAINTEXT\", \
-         oauth_consumer_key=\"{consumer}\", oauth_token=\"{token}\", \
-         oauth_signature=\"%26{secret}\"\r\n\
-         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connection = TcpStream::connect(maas.address()).await?;
-    connection.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "somebody else's record: {answer}");
+    let form = [("fqdn", RECORD), ("address_ttl", "60"), ("ip_addresses", &*address)];
+    Colleague::of(maas).call("POST", "/dnsresources/", &form).await?;
     let made = maas.dns_records().into_iter().find(|r| r.fqdn == RECORD);
     made.map(drop).context("MAAS took the record and does not have it")
 }

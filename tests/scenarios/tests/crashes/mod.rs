@@ -7,20 +7,11 @@ use anyhow::{Context, Result, ensure};
 use maas_sim::{CallFault, FaultAction, MachineFaults, OperatorAct};
 use scenarios::{Machine, Stage, StageOptions, eventually};
 
-use crate::support::{bootstrap_of, stage, stage_with, story};
+use crate::support::{one_machine_came_of_it, stage, stage_with, story};
 
 async fn restart(stage: &Stage<'_>) -> Result<()> {
     stage.controller.start()?;
     stage.controller.watching().await
-}
-
-/// One machine came of it, deployed once and with its own data.
-async fn one_machine_came_of_it(stage: &Stage<'_>, machine: &str) -> Result<()> {
-    let host = stage.provisioned(machine).await?;
-    let held = stage.held();
-    ensure!(held.len() == 1 && held[0].system_id == host.system_id, "{held:?}");
-    ensure!(host.deploys == 1 && host.user_data == Some(bootstrap_of(machine)), "{host:?}");
-    Ok(())
 }
 
 /// MAAS has given a machine, and the controller dies before it can write down which.

@@ -12,8 +12,8 @@ use scenarios::matrix::{boundaries, kept_alive};
 use scenarios::{Dice, Machine, Stage, StageOptions, eventually};
 use serde_json::json;
 
-use super::{one_machine_came_of_it, restart};
-use crate::support::{impatient, rack, stage, stage_with, story};
+use super::restart;
+use crate::support::{impatient, one_machine_came_of_it, rack, stage, stage_with, story};
 
 /// The BMC refuses the release, twice, and each time the controller dies before it hears of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,13 +8,11 @@ mod watches;
 use anyhow::{Result, ensure};
 use scenarios::Stage;
 
-use crate::support::{bootstrap_of, story};
+use crate::support::{self, story};
 
 /// One machine came of it: taken once, deployed once, with its own data.
 async fn one_machine_came_of_it(stage: &Stage<'_>, machine: &str) -> Result<()> {
-    let host = stage.provisioned(machine).await?;
-    ensure!(stage.held().len() == 1, "{:?}", stage.held());
-    ensure!(host.deploys == 1 && host.user_data == Some(bootstrap_of(machine)), "{host:?}");
+    support::one_machine_came_of_it(stage, machine).await?;
     ensure!(stage.calls("allocate").len() == 1, "{:?}", story(stage));
     Ok(())
 }

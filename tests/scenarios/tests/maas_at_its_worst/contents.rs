@@ -2,10 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use gate::{Act, Rule, Side};
-use scenarios::{Machine, eventually};
+use scenarios::{Colleague, Machine, eventually};
 use serde_json::{Value, json};
 
-use crate::colleague::Colleague;
 use crate::support::{stage, story};
 
 /// Fields of later versions do not matter; a status of later versions is waited out; `null` where a value was is

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use gate::{Act, Rule, Side};
-use scenarios::{Machine, Stage, eventually};
+use scenarios::{Colleague, Machine, Stage, eventually};
 
-use crate::colleague::Colleague;
 use crate::support::{stage_on, story};
 
 /// Our allocate call is on its way, and MAAS has not seen it.

@@ -2,9 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use maas_sim::DnsView;
-use scenarios::{Machine, Stage, eventually};
+use scenarios::{Colleague, Machine, Stage, eventually};
 
-use crate::colleague::Colleague;
 use crate::support::{stage, stage_on};
 
 const GIVEN: &str = "  controlPlaneEndpoint: {host: api.maas, port: 6443}";

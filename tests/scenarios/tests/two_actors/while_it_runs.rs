@@ -2,9 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use maas_sim::{MachineFaults, OperatorAct};
-use scenarios::{Machine, Stage, StageOptions, eventually};
+use scenarios::{Colleague, Machine, Stage, StageOptions, eventually};
 
-use crate::colleague::Colleague;
 use crate::support::{stage, stage_with, story};
 
 /// A machine that runs may be locked, renamed and moved: it is followed, and nothing is done to it.

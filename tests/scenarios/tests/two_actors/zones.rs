@@ -1,9 +1,8 @@
 //! Somebody rearranges MAAS.
 
 use anyhow::{Context, Result, ensure};
-use scenarios::{Machine, eventually};
+use scenarios::{Colleague, Machine, eventually};
 
-use crate::colleague::Colleague;
 use crate::support::{stage, story};
 
 /// A zone gets another name: machines in it go on, whoever asks for the old name is told, and all is well when it is

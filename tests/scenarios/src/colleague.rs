@@ -8,7 +8,7 @@ use maas_sim::Simulator;
 use serde_json::Value;
 
 /// A client of MAAS that is not the controller.
-pub(crate) struct Colleague {
+pub struct Colleague {
     http: reqwest::Client,
     api: String,
     key: String,
@@ -16,24 +16,22 @@ pub(crate) struct Colleague {
 
 impl Colleague {
     /// Another administrator.
-    pub(crate) fn of(maas: &Simulator) -> Self {
+    pub fn of(maas: &Simulator) -> Self {
         Self::with_key(maas, maas.other_admin_api_key())
     }
 
     /// Whoever has this key.
-    pub(crate) fn with_key(maas: &Simulator, key: String) -> Self {
+    pub fn with_key(maas: &Simulator, key: String) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let api = format!("http://{}/MAAS/api/2.0", maas.address());
         Self { http: reqwest::Client::new(), api, key }
     }
 
-    /// Calls MAAS past the gate; what MAAS refuses is an error.
-    pub(crate) async fn call(
-        &self,
-        method: &str,
-        path: &str,
-        form: &[(&str, &str)],
-    ) -> Result<Value> {
+    /// Calls MAAS past the gate.
+    ///
+    /// # Errors
+    /// When MAAS refuses or does not answer.
+    pub async fn call(&self, method: &str, path: &str, form: &[(&str, &str)]) -> Result<Value> {
         let mut request = self
             .http
             .request(method.parse()?, format!("{}{path}", self.api))
@@ -62,25 +60,37 @@ impl Colleague {
     }
 
     /// Makes a DNS record and returns its id.
-    pub(crate) async fn makes_record(&self, fqdn: &str, addresses: &str) -> Result<u64> {
+    ///
+    /// # Errors
+    /// When MAAS refuses.
+    pub async fn makes_record(&self, fqdn: &str, addresses: &str) -> Result<u64> {
         let form = [("fqdn", fqdn), ("ip_addresses", addresses)];
         let made = self.call("POST", "/dnsresources/", &form).await?;
         made["id"].as_u64().with_context(|| format!("{made}"))
     }
 
     /// Gives a DNS record these addresses and no others.
-    pub(crate) async fn edits_record(&self, id: u64, addresses: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When MAAS refuses.
+    pub async fn edits_record(&self, id: u64, addresses: &str) -> Result<()> {
         let form = [("ip_addresses", addresses)];
         self.call("PUT", &format!("/dnsresources/{id}/"), &form).await.map(drop)
     }
 
     /// Gives back an address that MAAS reserved for an edit of a record.
-    pub(crate) async fn frees_address(&self, ip: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When MAAS refuses.
+    pub async fn frees_address(&self, ip: &str) -> Result<()> {
         self.call("POST", "/ipaddresses/?op=release", &[("ip", ip)]).await.map(drop)
     }
 
     /// Deletes a DNS record.
-    pub(crate) async fn deletes_record(&self, id: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// When MAAS refuses.
+    pub async fn deletes_record(&self, id: u64) -> Result<()> {
         self.call("DELETE", &format!("/dnsresources/{id}/"), &[]).await.map(drop)
     }
 }
