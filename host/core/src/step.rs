@@ -145,6 +145,9 @@ pub enum Effect {
         distro_series: String,
         /// `ephemeral_deploy`.
         in_memory: bool,
+        /// Sent as `agent_name`. It counts if the machine was released a moment before and this call takes it anew:
+        /// then MAAS finds it under our mark, though it carries no annotation any more.
+        mark: Option<String>,
         /// SHA-256 of the bootstrap data that the shell read in this reconcile and sends.
         user_data_digest: String,
     },

@@ -36,22 +36,27 @@ fn a_worker_is_taken_deployed_and_released() {
 }
 
 /// MAAS takes a free machine for whoever deploys it: one that somebody released between our reading and our call is
-/// held all the same, and has to show it.
+/// held all the same, and has to show it; also when nobody hears of it.
 #[test]
 fn a_machine_that_is_released_a_moment_before_its_deployment_is_still_known_as_ours() {
+    let turns: [fn() -> Turn; 3] =
+        [|| Turn::Answered, || Turn::Dies(true), || Turn::Fails(Category::Unknown, true)];
+    for turn in turns {
+        released_before_its_deployment(turn);
+    }
+}
+
+fn released_before_its_deployment(turn: fn() -> Turn) {
     let mut world = World::with_machine(false);
-    let told = world.reconcile_with(NAME, |world, _, step| {
-        if let Step::Do(effect) = step
-            && matches!(effect, Effect::Deploy { .. })
-        {
-            let host = world.maas.hosts.get_mut("aaa111").unwrap();
-            // Free again, and taken anew by the very call.
-            host.shown.annotations.clear();
-            host.agent_name.clear();
+    world.reconcile_with(NAME, |world, _, step| {
+        if matches!(step, Step::Do(Effect::Deploy { .. })) {
+            world.maas.free("aaa111");
+            return turn();
         }
         Turn::Answered
     });
-    assert_eq!(told.words().last(), Some(&"annotate"), "{:?}", told.words());
+    assert_eq!(world.maas.hosts["aaa111"].shown.status, Status::Deploying);
+    world.reconcile(NAME);
     let host = &world.maas.hosts["aaa111"];
     assert_eq!(host.shown.annotations[annotation::MACHINE], NAME);
     assert!(host.shown.annotations.contains_key(annotation::MARK));

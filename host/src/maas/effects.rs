@@ -36,7 +36,7 @@ pub(super) async fn perform(
             let form = vec![("swap_size", "0".to_owned())];
             shown(maas.call(Call::send(Method::PUT, &path, None, form)).await?)
         }
-        Effect::Deploy { machine, distro_series, in_memory, .. } => {
+        Effect::Deploy { machine, distro_series, in_memory, mark, .. } => {
             let Some(data) = user_data else {
                 return Err(CallError::new(
                     Category::BadRequest,
@@ -48,6 +48,7 @@ pub(super) async fn perform(
             if *in_memory {
                 form.push(("ephemeral_deploy", "true".into()));
             }
+            form.extend(mark.iter().map(|mark| ("agent_name", mark.clone())));
             operation(maas, machine.system_id(), "deploy", form).await
         }
         Effect::Release { machine, comment } => {

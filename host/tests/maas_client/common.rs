@@ -144,6 +144,7 @@ pub(crate) fn deploy(machine: &OwnedMachine, in_memory: bool) -> Effect {
         machine: machine.clone(),
         distro_series: "custom/u-2404-k8s".into(),
         in_memory,
+        mark: Some(MARK.into()),
         user_data_digest: String::new(),
     }
 }

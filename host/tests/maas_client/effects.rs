@@ -116,7 +116,8 @@ async fn deploy_sends_image_and_bootstrap_data_as_they_are() {
     assert_eq!(seen.status, Status::Deploying);
     assert!(!seen.ephemeral);
     let path = format!("/machines/{}/?op=deploy", machine_owned.system_id());
-    let sent = [("distro_series", "custom/u-2404-k8s"), ("user_data", "<36 bytes>")];
+    let sent =
+        [("agent_name", MARK), ("distro_series", "custom/u-2404-k8s"), ("user_data", "<36 bytes>")];
     assert_call(&region.last_call(), "POST", &path, &sent);
     let view = region.maas.machine(machine_owned.system_id()).unwrap();
     assert_eq!(view.user_data.as_deref(), Some(DATA));
@@ -130,6 +131,7 @@ async fn deploy_to_memory_is_asked_for_only_then() {
     assert_eq!(machine(reply).status, Status::Deploying);
     let path = format!("/machines/{}/?op=deploy", machine_owned.system_id());
     let sent = [
+        ("agent_name", MARK),
         ("distro_series", "custom/u-2404-k8s"),
         ("ephemeral_deploy", "true"),
         ("user_data", "<36 bytes>"),

@@ -110,6 +110,7 @@ impl Run<'_> {
             machine: owned,
             distro_series: image.clone(),
             in_memory: self.seen.object.spec.deploy_in_memory == Some(true),
+            mark: self.mark(),
             user_data_digest: digest,
         })?;
         match outcome {

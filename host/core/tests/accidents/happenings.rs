@@ -26,6 +26,8 @@ pub(crate) enum Accident {
     Dies(bool),
     /// Somebody is at work in MAAS directly before the call.
     Meddled(Meddling),
+    /// The same, and the controller dies once the call is carried out.
+    MeddledAndDies(Meddling),
     /// All goes well, and the status is lost in the end.
     StatusLost,
 }
@@ -132,6 +134,7 @@ fn accident() -> impl Strategy<Value = Option<(When, Accident)>> {
         4 => fails,
         3 => any::<bool>().prop_map(Accident::Dies),
         2 => meddling().prop_map(Accident::Meddled),
+        1 => meddling().prop_map(Accident::MeddledAndDies),
         1 => Just(Accident::StatusLost),
     ];
     let changes = select(vec![
@@ -146,9 +149,12 @@ fn accident() -> impl Strategy<Value = Option<(When, Accident)>> {
         "patch",
     ]);
     let when = prop_oneof![(0..16usize).prop_map(When::Step), changes.prop_map(When::Change)];
-    // The one that can leak a machine comes more often than chance would have it.
+    // Those that can leak a machine come more often than chance would have it.
     let lost = select(vec![CarriedOut::Not, CarriedOut::AtOnce, CarriedOut::Later])
         .prop_map(|c| (When::Change("allocate"), Accident::Fails(Category::Unknown, c)));
+    let taken_anew = Just(Accident::MeddledAndDies(Meddling::Status(Status::Ready)))
+        .prop_map(|accident| (When::Change("deploy"), accident));
+    let lost = prop_oneof![2 => lost, 1 => taken_anew];
     prop::option::weighted(0.5, prop_oneof![5 => (when, any_accident), 1 => lost])
 }
 

@@ -134,7 +134,7 @@ impl Run {
                 _ => false,
             };
             let mine = accident.filter(|(when, _)| met(when)).map(|(_, a)| a);
-            if let Some(Accident::Meddled(meddling)) = mine {
+            if let Some(Accident::Meddled(meddling) | Accident::MeddledAndDies(meddling)) = mine {
                 meddle(world, which.unwrap_or(0), meddling);
             }
             guard.judge(world, memory, which.map(|w| OBJECTS[w]), step);
@@ -148,6 +148,7 @@ impl Run {
                     Turn::Fails(*category, *carried_out == CarriedOut::AtOnce)
                 }
                 Some(Accident::Dies(carried_out)) => Turn::Dies(*carried_out),
+                Some(Accident::MeddledAndDies(_)) => Turn::Dies(true),
                 _ => Turn::Answered,
             }
         });

@@ -225,7 +225,7 @@ impl Maas {
                 host.shown.swap_size = Some(0);
                 host.reply()
             }
-            Effect::Deploy { in_memory, .. } => host.deploy(*in_memory),
+            Effect::Deploy { in_memory, mark, .. } => host.deploy(*in_memory, mark.as_deref()),
             Effect::Release { .. } => host.release(),
             Effect::MarkBroken { comment, .. } => {
                 host.agent_name.clear();
@@ -293,7 +293,13 @@ impl Host {
             && c.tags.iter().all(|t| m.tags.contains(t))
     }
 
-    fn deploy(&mut self, in_memory: bool) -> Reply {
+    /// A free machine is taken for whoever deploys it, under the name that the call gives.
+    fn deploy(&mut self, in_memory: bool, agent_name: Option<&str>) -> Reply {
+        if self.shown.status == Status::Ready {
+            self.shown.status = Status::Allocated;
+            self.shown.owner = Some(US.into());
+            self.agent_name = agent_name.unwrap_or_default().to_owned();
+        }
         if self.shown.status != Status::Allocated {
             let state = self.shown.status.label();
             let text = format!("Can't deploy a machine that is in the '{state}' state");
