@@ -17,7 +17,10 @@ export PATH="$tools:$tools/gcc-ld:$PATH"
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-component-ld
 # Panic messages hold source paths; without this the digest would depend on whose machine built it.
 remap="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/plugins"
-export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$remap"
+# A stack of 128 KiB is plenty, and memory for an ordinary question is there from the start: all of it stays within what the
+# host keeps ready for the next call.
+link="-C link-arg=-zstack-size=131072 -C link-arg=--initial-memory=1048576"
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$remap $link"
 
 if [ -d "$sysroot/lib/rustlib/$target" ]; then
   cargo build --locked --release --target "$target" "$@"

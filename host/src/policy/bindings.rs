@@ -7,6 +7,7 @@ pub mod allocation {
         path: "../wit",
         world: "allocation-policy",
         imports: { default: trappable },
+        ownership: Borrowing { duplicate_if_necessary: true },
     });
 }
 
@@ -15,6 +16,7 @@ pub mod dns_naming {
         path: "../wit",
         world: "dns-naming-policy",
         imports: { default: trappable },
+        ownership: Borrowing { duplicate_if_necessary: true },
         with: {
             "capmaas:policy/host@0.1.0": super::allocation::capmaas::policy::host,
             "capmaas:policy/types@0.1.0": super::allocation::capmaas::policy::types,
@@ -27,6 +29,7 @@ pub mod failure_handling {
         path: "../wit",
         world: "failure-handling-policy",
         imports: { default: trappable },
+        ownership: Borrowing { duplicate_if_necessary: true },
         with: {
             "capmaas:policy/host@0.1.0": super::allocation::capmaas::policy::host,
             "capmaas:policy/types@0.1.0": super::allocation::capmaas::policy::types,

@@ -1,5 +1,6 @@
 //! Between the types of `core` and the generated ones.
 
+use bumpalo::Bump;
 use capmaas_core::policy as core;
 
 use super::bindings::allocation::capmaas::policy::types::{Context, Delay, Refusal};
@@ -11,14 +12,132 @@ use super::{bounded, refused};
 /// Characters of a reason that a policy gives.
 const REASON: usize = 400;
 
-fn context(context: &core::Context, config: &str) -> Context {
-    Context {
-        decision_id: context.decision_id.clone(),
-        now: context.now,
-        namespace: context.namespace.clone(),
-        cluster: context.cluster.clone(),
-        config: config.to_owned(),
-        attributes: context.attributes.clone(),
+/// Where the lists of one question live while it is put: everything in them is borrowed from the question itself, for
+/// 1,000 machines are ten thousand texts.
+pub(super) struct Lists(Bump);
+
+impl Lists {
+    pub(super) fn new() -> Self {
+        Self(Bump::new())
+    }
+
+    fn of<'a, T, U>(&'a self, list: &'a [T], each: impl FnMut(&'a T) -> U) -> &'a [U] {
+        self.0.alloc_slice_fill_iter(list.iter().map(each))
+    }
+
+    fn texts<'a>(&'a self, list: &'a [String]) -> &'a [&'a str] {
+        self.of(list, String::as_str)
+    }
+
+    fn pairs<'a>(&'a self, list: &'a [(String, String)]) -> &'a [(&'a str, &'a str)] {
+        self.of(list, |(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    fn context<'a>(&'a self, context: &'a core::Context, config: &'a str) -> Context<'a> {
+        Context {
+            decision_id: &context.decision_id,
+            now: context.now,
+            namespace: &context.namespace,
+            cluster: &context.cluster,
+            config,
+            attributes: self.pairs(&context.attributes),
+        }
+    }
+
+    fn constraints<'a>(&'a self, c: &'a core::Constraints) -> wit::ConstraintsParam<'a> {
+        wit::ConstraintsParam {
+            min_cpu_cores: c.min_cpu_cores,
+            min_memory_mib: c.min_memory_mib,
+            zones: self.texts(&c.zones),
+            pools: self.texts(&c.pools),
+            tags: self.texts(&c.tags),
+            not_zones: self.texts(&c.not_zones),
+            not_pools: self.texts(&c.not_pools),
+            not_tags: self.texts(&c.not_tags),
+        }
+    }
+
+    pub(super) fn allocation_request<'a>(
+        &'a self,
+        r: &'a core::AllocationRequest,
+        config: &'a str,
+    ) -> wit::Request<'a> {
+        wit::Request {
+            context: self.context(&r.context, config),
+            machine: &r.machine,
+            role: &r.role,
+            attempt: r.attempt,
+            wanted: self.constraints(&r.wanted),
+            peers: self.of(&r.peers, |p| wit::Peer {
+                machine: &p.machine,
+                role: &p.role,
+                system_id: &p.system_id,
+                zone: &p.zone,
+                pool: &p.pool,
+                vm_host: p.vm_host.as_deref(),
+            }),
+            avoid: self.of(&r.avoid, |a| wit::Avoided {
+                system_id: &a.system_id,
+                reason: &a.reason,
+                until: a.until,
+            }),
+        }
+    }
+
+    pub(super) fn candidates<'a>(
+        &'a self,
+        list: &'a [core::Candidate],
+    ) -> &'a [wit::Candidate<'a>] {
+        self.of(list, |c| wit::Candidate {
+            system_id: &c.system_id,
+            hostname: &c.hostname,
+            zone: &c.zone,
+            pool: &c.pool,
+            architecture: &c.architecture,
+            cpu_cores: c.cpu_cores,
+            memory_mib: c.memory_mib,
+            storage_mib: c.storage_mib,
+            vm_host: c.vm_host.as_deref(),
+            tags: self.texts(&c.tags),
+            attributes: self.pairs(&c.attributes),
+        })
+    }
+
+    pub(super) fn name_request<'a>(
+        &'a self,
+        r: &'a core::NameRequest,
+        config: &'a str,
+    ) -> naming::Request<'a> {
+        naming::Request {
+            context: self.context(&r.context, config),
+            suffix: &r.suffix,
+            default_domain: &r.default_domain,
+            allowed_domains: self.texts(&r.allowed_domains),
+            taken: self.texts(&r.taken),
+            attempt: r.attempt,
+        }
+    }
+
+    pub(super) fn failure<'a>(
+        &'a self,
+        f: &'a core::Failure,
+        config: &'a str,
+    ) -> failing::Failure<'a> {
+        failing::Failure {
+            context: self.context(&f.context, config),
+            machine: &f.machine,
+            role: &f.role,
+            stage: f.stage.word(),
+            category: &f.category,
+            message: &f.message,
+            maas_events: self.texts(&f.maas_events),
+            system_id: f.system_id.as_deref(),
+            zone: f.zone.as_deref(),
+            first_seen: f.first_seen,
+            occurrences: f.occurrences,
+            replacements: f.replacements,
+            attributes: self.pairs(&f.attributes),
+        }
     }
 }
 
@@ -37,20 +156,7 @@ pub(super) fn refusal(refusal: Refusal) -> core::Refused {
     }
 }
 
-fn to_constraints(c: &core::Constraints) -> wit::Constraints {
-    wit::Constraints {
-        min_cpu_cores: c.min_cpu_cores,
-        min_memory_mib: c.min_memory_mib,
-        zones: c.zones.clone(),
-        pools: c.pools.clone(),
-        tags: c.tags.clone(),
-        not_zones: c.not_zones.clone(),
-        not_pools: c.not_pools.clone(),
-        not_tags: c.not_tags.clone(),
-    }
-}
-
-fn from_constraints(c: wit::Constraints) -> core::Constraints {
+fn from_constraints(c: wit::ConstraintsResult) -> core::Constraints {
     core::Constraints {
         min_cpu_cores: c.min_cpu_cores,
         min_memory_mib: c.min_memory_mib,
@@ -60,47 +166,6 @@ fn from_constraints(c: wit::Constraints) -> core::Constraints {
         not_zones: c.not_zones,
         not_pools: c.not_pools,
         not_tags: c.not_tags,
-    }
-}
-
-pub(super) fn allocation_request(r: &core::AllocationRequest, config: &str) -> wit::Request {
-    let peer = |p: &core::Peer| wit::Peer {
-        machine: p.machine.clone(),
-        role: p.role.clone(),
-        system_id: p.system_id.clone(),
-        zone: p.zone.clone(),
-        pool: p.pool.clone(),
-        vm_host: p.vm_host.clone(),
-    };
-    let avoided = |a: &core::Avoided| wit::Avoided {
-        system_id: a.system_id.clone(),
-        reason: a.reason.clone(),
-        until: a.until,
-    };
-    wit::Request {
-        context: context(&r.context, config),
-        machine: r.machine.clone(),
-        role: r.role.clone(),
-        attempt: r.attempt,
-        wanted: to_constraints(&r.wanted),
-        peers: r.peers.iter().map(peer).collect(),
-        avoid: r.avoid.iter().map(avoided).collect(),
-    }
-}
-
-pub(super) fn candidate(c: &core::Candidate) -> wit::Candidate {
-    wit::Candidate {
-        system_id: c.system_id.clone(),
-        hostname: c.hostname.clone(),
-        zone: c.zone.clone(),
-        pool: c.pool.clone(),
-        architecture: c.architecture.clone(),
-        cpu_cores: c.cpu_cores,
-        memory_mib: c.memory_mib,
-        storage_mib: c.storage_mib,
-        vm_host: c.vm_host.clone(),
-        tags: c.tags.clone(),
-        attributes: c.attributes.clone(),
     }
 }
 
@@ -122,41 +187,12 @@ pub(super) fn ranking(answer: wit::Ranking) -> core::Answer {
     })
 }
 
-pub(super) fn name_request(r: &core::NameRequest, config: &str) -> naming::Request {
-    naming::Request {
-        context: context(&r.context, config),
-        suffix: r.suffix.clone(),
-        default_domain: r.default_domain.clone(),
-        allowed_domains: r.allowed_domains.clone(),
-        taken: r.taken.clone(),
-        attempt: r.attempt,
-    }
-}
-
 pub(super) fn name(answer: Option<naming::Name>) -> core::Answer {
     core::Answer::Named(answer.map(|n| core::Name {
         label: n.label,
         domain: n.domain,
         ttl_seconds: n.ttl_seconds,
     }))
-}
-
-pub(super) fn failure(f: &core::Failure, config: &str) -> failing::Failure {
-    failing::Failure {
-        context: context(&f.context, config),
-        machine: f.machine.clone(),
-        role: f.role.clone(),
-        stage: f.stage.word().to_owned(),
-        category: f.category.clone(),
-        message: f.message.clone(),
-        maas_events: f.maas_events.clone(),
-        system_id: f.system_id.clone(),
-        zone: f.zone.clone(),
-        first_seen: f.first_seen,
-        occurrences: f.occurrences,
-        replacements: f.replacements,
-        attributes: f.attributes.clone(),
-    }
 }
 
 pub(super) fn action(answer: failing::Action) -> core::Answer {

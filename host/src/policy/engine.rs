@@ -79,6 +79,8 @@ impl Engine {
             .table_elements(20_000)
             .max_memory_size(LARGEST_MEMORY)
             .linear_memory_keep_resident(1 << 20)
+            .table_keep_resident(64 << 10)
+            .decommit_batch_size(SLOTS / 2)
             .pagemap_scan(Enabled::Auto);
         let mut config = base();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
@@ -125,8 +127,15 @@ impl Engine {
 /// Ticks while anybody is inside a guest, and rests otherwise: a controller with nothing to do must not wake a thousand
 /// times a second.
 struct Clock {
-    inside: Mutex<usize>,
+    inside: Mutex<Insiders>,
     news: Condvar,
+}
+
+#[derive(Default)]
+struct Insiders {
+    count: usize,
+    /// The thread waits to be woken.
+    clock_rests: bool,
 }
 
 /// Somebody is inside a guest, and the clock ticks.
@@ -156,13 +165,16 @@ impl Clock {
     fn rest(&self) -> bool {
         /// How long the thread may outlive its engine.
         const LONGEST: Duration = Duration::from_secs(60);
-        let waited = self.news.wait_timeout_while(self.inside(), LONGEST, |inside| *inside == 0);
-        let (inside, _) = waited.unwrap_or_else(|e| e.into_inner());
-        *inside > 0
+        let mut inside = self.inside();
+        inside.clock_rests = true;
+        let waited = self.news.wait_timeout_while(inside, LONGEST, |inside| inside.count == 0);
+        let (mut inside, _) = waited.unwrap_or_else(|e| e.into_inner());
+        inside.clock_rests = false;
+        inside.count > 0
     }
 
-    /// How many are inside.
-    fn inside(&self) -> MutexGuard<'_, usize> {
+    /// Who is inside.
+    fn inside(&self) -> MutexGuard<'_, Insiders> {
         self.inside.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -180,7 +192,7 @@ fn tick(engine: &EngineWeak, clock: &Weak<Clock>) {
             engine.increment_epoch();
             ticked += 1;
         }
-        if *clock.inside() == 0 {
+        if clock.inside().count == 0 {
             return;
         }
     }
@@ -188,14 +200,18 @@ fn tick(engine: &EngineWeak, clock: &Weak<Clock>) {
 
 impl Inside {
     fn of(clock: &Arc<Clock>) -> Self {
-        *clock.inside() += 1;
-        clock.news.notify_one();
+        let mut inside = clock.inside();
+        inside.count += 1;
+        if inside.clock_rests {
+            clock.news.notify_one();
+        }
+        drop(inside);
         Self(clock.clone())
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        *self.0.inside() -= 1;
+        self.0.inside().count -= 1;
     }
 }

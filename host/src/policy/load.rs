@@ -236,36 +236,35 @@ impl Loaded {
 
     /// Asks one question, in a store of its own. Blocks.
     pub(super) fn ask(&self, question: &Question) -> Result<Answer, Refused> {
+        let lists = convert::Lists::new();
         match (&self.policy, question) {
             (Policy::Allocation(pre), Question::Shortlist(request)) => {
-                let request = convert::allocation_request(request, &self.config);
+                let request = lists.allocation_request(request, &self.config);
                 let answer = call!(self, pre, |i, s| i
                     .capmaas_policy_allocation()
-                    .call_shortlist(&mut s, &request))?;
+                    .call_shortlist(&mut s, request))?;
                 answer.map(convert::shortlisting).map_err(convert::refusal)
             }
             (Policy::Allocation(pre), Question::Rank { request, candidates }) => {
-                let request = convert::allocation_request(request, &self.config);
-                let candidates: Vec<_> = candidates.iter().map(convert::candidate).collect();
-                let answer = call!(self, pre, |i, s| i.capmaas_policy_allocation().call_rank(
-                    &mut s,
-                    &request,
-                    &candidates
-                ))?;
+                let request = lists.allocation_request(request, &self.config);
+                let candidates = lists.candidates(candidates);
+                let answer = call!(self, pre, |i, s| i
+                    .capmaas_policy_allocation()
+                    .call_rank(&mut s, request, candidates))?;
                 answer.map(convert::ranking).map_err(convert::refusal)
             }
             (Policy::DnsNaming(pre), Question::Name(request)) => {
-                let request = convert::name_request(request, &self.config);
+                let request = lists.name_request(request, &self.config);
                 let answer = call!(self, pre, |i, s| i
                     .capmaas_policy_dns_naming()
-                    .call_propose(&mut s, &request))?;
+                    .call_propose(&mut s, request))?;
                 answer.map(convert::name).map_err(convert::refusal)
             }
             (Policy::FailureHandling(pre), Question::Handle(failure)) => {
-                let failure = convert::failure(failure, &self.config);
+                let failure = lists.failure(failure, &self.config);
                 let answer = call!(self, pre, |i, s| i
                     .capmaas_policy_failure_handling()
-                    .call_handle(&mut s, &failure))?;
+                    .call_handle(&mut s, failure))?;
                 answer.map(convert::action).map_err(convert::refusal)
             }
             _ => Err(refused("unavailable", "the question is of another kind")),

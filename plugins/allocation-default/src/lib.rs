@@ -5,6 +5,7 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "allocation-policy" });
 
+use arena as _;
 use capmaas::policy::types::Refusal;
 use exports::capmaas::policy::allocation::{
     Candidate, Constraints, Guest as Allocation, Ranking, Request, Shortlisting,

@@ -6,6 +6,7 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "allocation-policy" });
 
+use arena as _;
 use capmaas::policy::host::{Level, log};
 use capmaas::policy::types::Refusal;
 use exports::capmaas::policy::allocation::{
@@ -65,11 +66,10 @@ impl Allocation for Policy {
         };
         let cost = |c: &Candidate| u64::from(c.cpu_cores) + u64::from(c.memory_mib) / 1024;
         let mut order: Vec<u32> = (0..candidates.len() as u32).collect();
-        let rank = |i: &u32| {
+        order.sort_by_cached_key(|i| {
             let candidate = &candidates[*i as usize];
             (in_zone(&candidate.zone), cost(candidate), candidate.system_id.as_str())
-        };
-        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        });
         if let Some(first) = order.first() {
             let zone = &candidates[*first as usize].zone;
             log(Level::Info, &format!("zone {zone} holds {} already", in_zone(zone)));

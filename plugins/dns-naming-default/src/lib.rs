@@ -2,6 +2,7 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "dns-naming-policy" });
 
+use arena as _;
 use capmaas::policy::types::Refusal;
 use exports::capmaas::policy::dns_naming::{Guest as DnsNaming, Name, Request};
 use exports::capmaas::policy::metadata::{Description, Guest as Metadata, Issue};

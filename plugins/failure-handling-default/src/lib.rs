@@ -5,6 +5,7 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "failure-handling-policy" });
 
+use arena as _;
 use capmaas::policy::types::{Delay, Refusal};
 use exports::capmaas::policy::failure_handling::{
     Action, Failure, Guest as FailureHandling, Replacement,

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result};
 use capmaas_core::policy::{AllocationRequest, Candidate};
-use serde_json::json;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
+
+use crate::webhook::Asked;
 
 mod bindings {
     wasmtime::component::bindgen!({ path: "../guests/rank-json/wit", world: "rank-json" });
@@ -35,7 +36,7 @@ impl Guest {
         request: &AllocationRequest,
         candidates: &[Candidate],
     ) -> Result<Vec<u32>> {
-        let question = json!({ "request": request, "candidates": candidates }).to_string();
+        let question = serde_json::to_string(&Asked { request, candidates })?;
         let mut store = Store::new(&self.engine, ());
         store.set_epoch_deadline(1);
         let guest = self.ready.instantiate(&mut store).map_err(anyhow::Error::from)?;

@@ -9,11 +9,10 @@ pub(crate) fn rank(request: &AllocationRequest, candidates: &[Candidate]) -> Ran
     };
     let cost = |c: &Candidate| u64::from(c.cpu_cores) + u64::from(c.memory_mib) / 1024;
     let mut order: Vec<u32> = (0u32..).take(candidates.len()).collect();
-    let rank = |i: &u32| {
+    order.sort_by_cached_key(|i| {
         let candidate = &candidates[*i as usize];
         (in_zone(&candidate.zone), cost(candidate), candidate.system_id.as_str())
-    };
-    order.sort_by(|a, b| rank(a).cmp(&rank(b)));
+    });
     Ranking { order, rejected: vec![] }
 }
 

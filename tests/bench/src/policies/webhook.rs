@@ -14,10 +14,11 @@ struct Question {
     candidates: Vec<Candidate>,
 }
 
+/// A question as JSON.
 #[derive(Serialize)]
-struct Asked<'a> {
-    request: &'a AllocationRequest,
-    candidates: &'a [Candidate],
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a AllocationRequest,
+    pub(crate) candidates: &'a [Candidate],
 }
 
 /// A server in this process, and a client of it: the cost of both ends is counted.

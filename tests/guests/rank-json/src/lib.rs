@@ -2,6 +2,7 @@
 
 wit_bindgen::generate!({ path: "wit", world: "rank-json" });
 
+use arena as _;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -43,11 +44,10 @@ impl Guest for Ranks {
         };
         let cost = |c: &Candidate| u64::from(c.cpu_cores) + u64::from(c.memory_mib) / 1024;
         let mut order: Vec<u32> = (0..candidates.len() as u32).collect();
-        let rank = |i: &u32| {
+        order.sort_by_cached_key(|i| {
             let candidate = &candidates[*i as usize];
             (in_zone(&candidate.zone), cost(candidate), candidate.system_id.as_str())
-        };
-        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        });
         serde_json::to_string(&order).unwrap_or_default()
     }
 }
