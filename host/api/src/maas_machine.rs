@@ -184,6 +184,9 @@ pub struct Deployment {
     pub system_id: String,
     /// Unix seconds of the deploy call; the deploy time-out counts from here.
     pub started_at: i64,
+    /// Unix seconds at which the condition last took over what MAAS says of its progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress_at: Option<i64>,
 }
 
 /// A failure that is being dealt with.

@@ -78,6 +78,12 @@ impl Conditions {
         self.before.iter().find(|c| c.kind == kind)?.reason.as_deref()
     }
 
+    /// What the condition says of this reason, if that was its reason.
+    pub(crate) fn before(&self, kind: &str, reason: &str) -> Option<&str> {
+        let condition = self.before.iter().find(|c| c.kind == kind)?;
+        condition.message.as_deref().filter(|_| condition.reason.as_deref() == Some(reason))
+    }
+
     /// Whether the object was edited since the condition was set.
     pub(crate) fn edited_since(&self, kind: &str) -> bool {
         let seen = self.before.iter().find(|c| c.kind == kind).and_then(|c| c.observed_generation);

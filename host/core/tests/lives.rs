@@ -354,3 +354,26 @@ fn a_second_holder_of_the_mark_that_turns_up_late_is_given_back() {
     assert_eq!(world.maas.hosts["bbb222"].shown.status, Status::Releasing);
     assert_eq!(world.maas.hosts["aaa111"].shown.status, Status::Deployed);
 }
+
+/// Each change of the text would be a write, for every machine that is being deployed.
+#[test]
+fn what_maas_says_of_a_deployment_is_followed_at_a_measured_pace() {
+    let mut world = World::with_machine(false);
+    world.maas.host("aaa111").destiny = world::Destiny::Hangs;
+    world.reconcile(NAME);
+    let told_after = |world: &mut World, seconds: u64, text: &str| {
+        world.now += seconds;
+        world.maas.host("aaa111").shown.status_message = text.into();
+        world.reconcile(NAME);
+        let status = world.kube.maas_machine(NAME).unwrap().status.unwrap();
+        let deployed = status.conditions.unwrap().into_iter().find(|c| c.kind == "MachineDeployed");
+        deployed.unwrap().message.unwrap()
+    };
+    let nothing_yet = told_after(&mut world, 3, "Performing PXE boot");
+    assert!(!nothing_yet.contains("PXE"), "{nothing_yet}");
+    let first = told_after(&mut world, 12, "Installing OS");
+    assert!(first.ends_with(": Installing OS"), "{first}");
+    assert_eq!(told_after(&mut world, 5, "Configuring OS"), first);
+    let second = told_after(&mut world, 10, "Rebooting");
+    assert!(second.ends_with(": Rebooting"), "{second}");
+}

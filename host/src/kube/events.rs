@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event as KubeEvent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
-use kube::{Api, Client, Resource};
+use kube::api::{PostParams, Request};
+use kube::{Client, Resource};
+use serde::de::IgnoredAny;
 
 /// The same words, one after another, about the same object are not repeated within this time.
 const QUIET: Duration = Duration::from_secs(600);
@@ -49,15 +50,21 @@ impl Events {
                 continue;
             }
             let namespace = reference.namespace.as_deref().unwrap_or("default");
-            let api: Api<KubeEvent> = Api::namespaced(self.client.clone(), namespace);
-            let body = self.event(&reference, event);
-            match api.create(&PostParams::default(), &body).await {
-                Ok(_) => self.remember(subject, event.note.clone()),
+            match self.create(namespace, &self.event(&reference, event)).await {
+                Ok(()) => self.remember(subject, event.note.clone()),
                 Err(error) => {
                     tracing::warn!(%error, reason = event.reason, "cannot publish an event");
                 }
             }
         }
+    }
+
+    async fn create(&self, namespace: &str, event: &KubeEvent) -> Result<(), kube::Error> {
+        let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+        let at = Request::new(KubeEvent::url_path(&(), Some(namespace)));
+        let request = at.create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
+        let IgnoredAny = self.client.request(request).await?;
+        Ok(())
     }
 
     fn just_said(&self, subject: &Subject, note: &str) -> bool {

@@ -1,11 +1,9 @@
-use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::api::{Patch, Request};
+use kube::{Client, Resource};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::writes::FIELD_MANAGER;
+use super::writes::{Written, params};
 
 /// Writes a status if it differs from what the object has, under the version it was computed for. Returns the new version
 /// of the object, if it was written.
@@ -21,10 +19,7 @@ pub async fn write_status<K, S>(
     after: &S,
 ) -> Result<Option<String>, kube::Error>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
+    K: Resource<DynamicType = ()>,
     S: Serialize,
 {
     let as_value = |s: &S| serde_json::to_value(s).map_err(kube::Error::SerdeError);
@@ -35,10 +30,10 @@ where
         "metadata": { "resourceVersion": resource_version },
         "status": difference,
     });
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-    let written = api.patch_status(name, &params, &Patch::Merge(&body)).await?;
-    Ok(written.resource_version())
+    let at = Request::new(K::url_path(&(), Some(namespace)));
+    let request = at.patch_subresource("status", name, &params(), &Patch::Merge(&body));
+    let written: Written = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
+    Ok(written.metadata.resource_version)
 }
 
 /// The JSON merge patch (RFC 7386) from `old` to `new`; `None` when they are the same.

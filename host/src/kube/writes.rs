@@ -1,10 +1,10 @@
 use capmaas_api::{MaasCluster, MaasMachine};
 use capmaas_core::{CallError, Category, ObjectPatch, ObjectRef, Reply};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
+use kube::api::{Patch, PatchParams, Request};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::call_error;
@@ -51,17 +51,33 @@ fn merge_patch(patch: &ObjectPatch) -> Value {
     body
 }
 
-async fn send<K>(client: &Client, object: &ObjectRef, body: &Value) -> Result<String, kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace);
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-    let written = api.patch_metadata(&object.name, &params, &Patch::Merge(body)).await?;
-    Ok(written.resource_version().unwrap_or_default())
+async fn send<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    object: &ObjectRef,
+    body: &Value,
+) -> Result<String, kube::Error> {
+    let at = Request::new(K::url_path(&(), Some(&object.namespace)));
+    let request = at.patch_metadata(&object.name, &params(), &Patch::Merge(body));
+    let written: Written = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
+    Ok(written.metadata.resource_version.unwrap_or_default())
+}
+
+/// How we patch.
+pub(super) fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() }
+}
+
+/// All that is read of the answer to a write: the object itself comes by the watch, and reading the whole of it, managed
+/// fields and all, costs more than the call.
+#[derive(Deserialize)]
+pub(super) struct Written {
+    pub(super) metadata: Version,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Version {
+    pub(super) resource_version: Option<String>,
 }
 
 async fn get<K>(client: &Client, object: &ObjectRef) -> Reply

@@ -103,11 +103,7 @@ impl Shared {
     /// The end of a reconcile: events, status, and when to look again.
     async fn conclude<K>(&self, object: &K, done: &Done<K::Status>) -> Result<Action, Interrupted>
     where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + HasStatus<Status: serde::Serialize>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
+        K: kube::Resource<DynamicType = ()> + HasStatus<Status: serde::Serialize>,
     {
         self.events.publish(object, &done.events).await;
         if let Some(status) = &done.status {

@@ -2,12 +2,13 @@
 //!
 //! [`next`] tells the story from its start for every step. The chapters: `acquire` (no machine yet:
 //! `choose` one, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
-//! (held, to be deployed), `failure` (ask the failure policy, `replace` the host) and `delete`.
+//! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`.
 
 mod acquire;
 mod allocate;
 mod choose;
 mod delete;
+mod deploying;
 mod failed_hosts;
 mod failure;
 mod observe;

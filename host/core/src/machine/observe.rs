@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use capmaas_api::{Deployment, Initialization};
+use capmaas_api::Initialization;
 
 use super::failure::Trouble;
 use super::{DNS_ATTACHED, MachineFlow, NODE_PROVIDER_ID, Run, unexpected};
@@ -11,7 +11,6 @@ use crate::node::NodeState;
 use crate::ownership::{self, OwnedMachine, Ownership};
 use crate::policy::Stage;
 use crate::step::{Effect, EventKind, Read, Reply, SecretState};
-use crate::time::spoken;
 
 impl Run<'_> {
     pub(super) fn observe(mut self, user: &User, id: &str) -> MachineFlow<Infallible> {
@@ -118,35 +117,7 @@ impl Run<'_> {
         }
     }
 
-    fn deploying(&mut self, machine: Machine) -> super::report::End {
-        let now = self.seen.now;
-        let known = self.status.deployment.take().filter(|d| d.system_id == machine.system_id);
-        let deployment = known.unwrap_or_else(|| Deployment {
-            system_id: machine.system_id.clone(),
-            started_at: super::signed(now),
-        });
-        let began = u64::try_from(deployment.started_at).unwrap_or(now);
-        self.status.deployment = Some(deployment);
-        let timeout = self.seen.settings.deploy_timeout;
-        if now.saturating_sub(began) >= timeout {
-            let message = format!(
-                "{} is still deploying after {} (MAAS: {})",
-                machine.hostname,
-                spoken(timeout),
-                machine.status_message
-            );
-            return self.deployment_failed("timeout", message, machine);
-        }
-        let image = self.seen.object.spec.image.trim();
-        let message = match machine.status_message.as_str() {
-            "" | "Deploying" => format!("MAAS deploys {image}"),
-            progress => format!("MAAS deploys {image}: {progress}"),
-        };
-        let again = self.next_look(now.saturating_sub(began));
-        self.waiting("MachineDeploying", &message, Some(again))
-    }
-
-    fn deployment_failed(
+    pub(super) fn deployment_failed(
         &mut self,
         category: &'static str,
         message: String,

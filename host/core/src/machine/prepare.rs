@@ -125,6 +125,7 @@ impl Run<'_> {
                 self.status.deployment = Some(Deployment {
                     system_id: machine.system_id.clone(),
                     started_at: super::signed(self.seen.now),
+                    progress_at: None,
                 });
                 let note = format!("MAAS deploys {image} to {}", machine.hostname);
                 self.event(EventKind::Normal, "MachineDeployStarted", "Deploy", note);
