@@ -48,7 +48,8 @@ pub struct RunFlags {
     /// File that holds the API key, instead of --maas-api-key. It is read again when MAAS no longer accepts the key.
     #[arg(long, env = "MAAS_API_KEY_FILE")]
     pub maas_api_key_file: Option<PathBuf>,
-    /// PEM file with certificate authorities to trust for MAAS.
+    /// PEM file with certificate authorities to trust for MAAS. It is read again when the certificate of MAAS is not
+    /// trusted.
     #[arg(long, env = "MAAS_CA_FILE")]
     pub maas_ca_file: Option<PathBuf>,
     /// Trust any certificate of MAAS.

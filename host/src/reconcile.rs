@@ -104,6 +104,7 @@ impl World {
             | Read::ErrorEvents(_)
             | Read::DnsByName(_)
             | Read::DnsResource(_)
+            | Read::DnsRecords
             | Read::Reservation(_) => self.maas.read(read).await,
         }
     }

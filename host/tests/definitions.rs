@@ -20,3 +20,11 @@ fn the_chart_ships_the_same_definitions() {
     let target = std::fs::read_link(chart).expect("charts/capmaas/crds is a link");
     assert_eq!(target, Path::new("../../crds"));
 }
+
+/// `kubectl apply` keeps what was applied in an annotation, and annotations hold 256 KiB.
+#[test]
+fn b135_every_definition_is_small_enough_for_kubectl_apply() {
+    for (name, text) in capmaas_api::custom_resource_definitions_yaml() {
+        assert!(text.len() < 200 << 10, "{name} has {} bytes", text.len());
+    }
+}

@@ -46,6 +46,20 @@ mod tests {
     }
 
     #[test]
+    fn b061_every_form_of_a_name_is_told_from_a_name_that_maas_does_not_have() {
+        let images = ["ubuntu/focal", "ubuntu/jammy", "u-2204", "u-2204-0", "windows/win2022"]
+            .map(|name| Image { name: name.into(), architecture: "amd64/generic".into() });
+        let known = ["focal", "ubuntu/jammy", "custom/u-2204", "u-2204-0", "windows/win2022"];
+        for form in known {
+            assert_eq!(missing(form, &images), None, "{form}");
+        }
+        for form in ["ubuntu", "ubuntu/noble", "custom/jammy", "u-2204-1", "windows/jammy"] {
+            let problem = missing(form, &images).expect(form);
+            assert!(problem.contains("it has u-2204, u-2204-0, ubuntu/focal"), "{problem}");
+        }
+    }
+
+    #[test]
     fn no_name_is_no_image() {
         let nameless = [Image { name: String::new(), architecture: String::new() }];
         for form in ["", "custom/", "ubuntu/"] {

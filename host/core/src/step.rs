@@ -56,6 +56,8 @@ pub enum Read {
     DnsByName(String),
     /// `GET /dnsresources/{id}/`; answered by [`Reply::Dns`] with one entry or none.
     DnsResource(u64),
+    /// `GET /dnsresources/`: every record that somebody made; answered by [`Reply::Dns`].
+    DnsRecords,
     /// `GET /ipaddresses/?ip=…`: a reservation of our user; answered by [`Reply::Reserved`].
     Reservation(String),
     /// The bootstrap Secret; the content stays with the shell; answered by [`Reply::Secret`].

@@ -293,7 +293,7 @@ fn a_machine_that_ran_from_memory_and_lost_power_is_lost_and_never_powered_on() 
 }
 
 #[test]
-fn without_an_owner_or_with_a_move_going_on_nothing_happens() {
+fn b093_without_an_owner_or_with_a_move_going_on_nothing_happens() {
     for (case, _) in cases().filter(|(c, _)| !c.deleting && c.provisioned) {
         let mut world = case.world();
         world.kube.machines.clear();

@@ -18,7 +18,22 @@ pub fn call_error(error: &Error) -> CallError {
             (category, Some(answer.code), answer.message.clone())
         }
         Error::SerdeError(_) => (Category::Malformed, None, "the answer cannot be read".into()),
+        other if unresolved(other) => {
+            (Category::Unreachable, None, "the server's name does not resolve".into())
+        }
         other => (Category::Unknown, None, other.to_string()),
     };
     CallError { status, ..CallError::new(category, message) }
+}
+
+/// The resolver knows no such name, so nothing was sent. Neither kube nor hyper has a type for that.
+fn unresolved(error: &Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(inner) = cause {
+        if inner.to_string().contains("failed to lookup address") {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
 }

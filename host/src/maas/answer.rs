@@ -1,5 +1,7 @@
 //! An answer of MAAS as it came over the wire, and what a refusal means.
 
+use std::time::SystemTime;
+
 use capmaas_core::{CallError, Category};
 use reqwest::{StatusCode, header};
 use serde_json::Value;
@@ -16,6 +18,8 @@ pub struct Answer {
     pub html: bool,
     /// Seconds it asks to wait.
     pub retry_after: Option<u64>,
+    /// Seconds by which its clock is ahead of ours.
+    pub ahead: Option<i64>,
     /// What it says.
     pub body: Vec<u8>,
 }
@@ -28,6 +32,7 @@ impl Answer {
             status: response.status().as_u16(),
             html: text(header::CONTENT_TYPE).is_some_and(|t| t.starts_with("text/html")),
             retry_after: text(header::RETRY_AFTER).and_then(|t| t.trim().parse().ok()),
+            ahead: text(header::DATE).and_then(|t| httpdate::parse_http_date(t).ok()).map(ahead),
             body: Vec::new(),
         }
     }
@@ -66,27 +71,56 @@ impl Answer {
             500..=599 => Category::Server,
             _ => Category::BadRequest,
         };
-        let words = words(self.status, self.html, &body, key);
+        let words = self.words(&body, key);
         let retry_after = self.retry_after;
         CallError { status: Some(self.status), retry_after, ..CallError::new(category, words) }
     }
+
+    fn words(&self, body: &str, key: &ApiKey) -> String {
+        let code = self.status;
+        let silent = || match code {
+            403 => "not allowed, or the machine is locked".into(),
+            _ => format!("HTTP {code} without a text"),
+        };
+        match code {
+            // The body of a 401 may hold the very signature that would have been right.
+            401 => self.unauthorized(body.contains("Expired timestamp")),
+            300..=399 => {
+                "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into()
+            }
+            _ if self.html => format!("HTTP {code}"),
+            // Something in between may show the request it did not like, with all its headers.
+            _ => {
+                let said = key.hidden_in(&flatten(body));
+                Some(said).filter(|t| !t.is_empty()).unwrap_or_else(silent)
+            }
+        }
+    }
+
+    /// Whatever MAAS says: with clocks this far apart it takes no signature.
+    fn unauthorized(&self, expired: bool) -> String {
+        // In minutes, so that the same trouble is told in the same words.
+        let apart = self.ahead.map(|s| (s as f64 / 60.0).round() as i64).unwrap_or_default();
+        let told = match apart {
+            1.. => format!(": the clock of MAAS is {apart} min ahead of ours"),
+            ..=-1 => format!(": the clock of MAAS is {} min behind ours", -apart),
+            0 => String::new(),
+        };
+        match expired || self.ahead.is_some_and(|s| s.abs() > TOLERATED) {
+            true => format!("expired timestamp{told}"),
+            false => "the API key is not accepted".into(),
+        }
+    }
 }
 
-fn words(code: u16, html: bool, body: &str, key: &ApiKey) -> String {
-    let silent = || match code {
-        403 => "not allowed, or the machine is locked".into(),
-        _ => format!("HTTP {code} without a text"),
-    };
-    match code {
-        // The body of a 401 may hold the very signature that would have been right.
-        401 if body.contains("Expired timestamp") => "expired timestamp".into(),
-        401 => "the API key is not accepted".into(),
-        300..=399 => {
-            "MAAS redirects: is MAAS_ENDPOINT right, and http or https as MAAS wants?".into()
-        }
-        _ if html => format!("HTTP {code}"),
-        // Something in between may show the request it did not like, with all its headers.
-        _ => Some(key.hidden_in(&flatten(body))).filter(|t| !t.is_empty()).unwrap_or_else(silent),
+/// Seconds by which the clocks of MAAS and its clients may differ (MAAS 3.5 – 3.7).
+const TOLERATED: i64 = 300;
+
+fn ahead(theirs: SystemTime) -> i64 {
+    let signed = |d: std::time::Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
+    match theirs.duration_since(SystemTime::now()) {
+        Ok(ahead) => signed(ahead),
+        Err(behind) => -signed(behind.duration()),
     }
 }
 
@@ -116,7 +150,7 @@ mod tests {
 
     fn refused(status: u16, html: bool, body: &str) -> CallError {
         let key = ApiKey::parse("consumer:token:s3cret").unwrap();
-        let answer = Answer { status, html, retry_after: None, body: body.into() };
+        let answer = Answer { status, html, body: body.into(), ..Answer::default() };
         answer.json(true, &key).unwrap_err()
     }
 

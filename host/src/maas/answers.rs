@@ -56,6 +56,30 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// A whole number that may come as a float: MAAS stores some sizes as such (`2097152.0`).
+fn whole<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<i64>,
+{
+    /// From here on a float may stand for several whole numbers.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let Some(shown) = Option::<serde_json::Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let float = || shown.as_f64().filter(|f| f.abs() < EXACT).map(|f| f.floor() as i64);
+    let fits = shown.as_i64().or_else(float).and_then(|n| T::try_from(n).ok());
+    fits.map(Some).ok_or_else(|| serde::de::Error::custom(format!("{shown} is out of range")))
+}
+
+fn whole_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<i64> + Default,
+{
+    Ok(whole(deserializer)?.unwrap_or_default())
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Named {
@@ -90,12 +114,13 @@ struct WireMachine {
     power_state: String,
     #[serde(deserialize_with = "or_default")]
     architecture: String,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "whole_or_default")]
     cpu_count: u32,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "whole_or_default")]
     memory: u32,
     #[serde(deserialize_with = "or_default")]
     storage: f64,
+    #[serde(deserialize_with = "whole")]
     swap_size: Option<i64>,
     #[serde(deserialize_with = "or_default")]
     ip_addresses: Vec<Option<String>>,
@@ -114,9 +139,10 @@ pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
             "MAAS shows a machine without a system_id",
         ));
     }
+    let hostname = host_name(&wire);
     Ok(Machine {
         system_id: wire.system_id,
-        hostname: wire.hostname,
+        hostname,
         fqdn: wire.fqdn,
         status: Status::from_label(&wire.status_name),
         status_message: wire.status_message,
@@ -142,6 +168,13 @@ pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
         ephemeral: wire.ephemeral_deploy,
         vm_host: wire.pod.map(|p| p.0.name).filter(|n| !n.is_empty()),
     })
+}
+
+/// What people call a machine: without a host name the first part of the full one, else its id.
+fn host_name(wire: &WireMachine) -> String {
+    let short = wire.fqdn.split('.').next().unwrap_or_default();
+    let names = [wire.hostname.as_str(), short, &wire.system_id];
+    names.into_iter().find(|n| !n.is_empty()).unwrap_or_default().to_owned()
 }
 
 pub(super) fn list<T>(
@@ -233,6 +266,7 @@ pub(super) fn events(json: &RawValue) -> Result<Vec<MaasEvent>, CallError> {
 #[serde(default)]
 struct WireAddress {
     ip: Option<String>,
+    #[serde(deserialize_with = "whole")]
     alloc_type: Option<u32>,
 }
 
@@ -243,9 +277,11 @@ pub(super) fn dns_resource(json: &RawValue) -> Result<DnsResource, CallError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct WireResource {
+        #[serde(deserialize_with = "whole")]
         id: Option<i64>,
         #[serde(deserialize_with = "or_default")]
         fqdn: String,
+        #[serde(deserialize_with = "whole")]
         address_ttl: Option<u32>,
         #[serde(deserialize_with = "or_default")]
         ip_addresses: Vec<Object<WireAddress>>,

@@ -51,6 +51,7 @@ fn question(read: &Read) -> Result<(String, Query), CallError> {
         }
         Read::DnsByName(fqdn) => at("dnsresources/", vec![("fqdn", fqdn.clone())]),
         Read::DnsResource(id) => at(&format!("dnsresources/{id}/"), vec![]),
+        Read::DnsRecords => at("dnsresources/", vec![]),
         Read::Reservation(ip) => at("ipaddresses/", vec![("ip", ip.clone())]),
         _ => Err(not_ours()),
     }
@@ -94,6 +95,7 @@ pub fn reply(read: &Read, answer: Result<Box<RawValue>, CallError>) -> Result<Re
             about(record.id == *id, "DNS record")?;
             Reply::Dns(vec![record])
         }
+        Read::DnsRecords => Reply::Dns(answers::list(found, answers::dns_resource)?),
         Read::Reservation(ip) => {
             answers::reservation(found, ip)?.map_or(Reply::Absent, Reply::Reserved)
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capmaas_core::{CallError, Category};
 use reqwest::{Method, header};
 use serde_json::value::RawValue;
@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::credentials::Credentials;
 use super::health::Health;
+use super::transport::{Transport, Trusting};
 use super::{Answer, ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
@@ -32,7 +33,8 @@ pub struct Options {
     pub key: ApiKey,
     /// File that the key came from, and where another one may be found when MAAS does not accept it any more.
     pub key_file: Option<PathBuf>,
-    /// PEM file with certificate authorities to trust in addition to the system's.
+    /// PEM file with certificate authorities to trust in addition to the system's. It is read again when MAAS's
+    /// certificate is not trusted.
     pub ca_file: Option<PathBuf>,
     /// Trust any certificate.
     pub insecure: bool,
@@ -40,7 +42,7 @@ pub struct Options {
 
 /// The connection to one MAAS.
 pub(super) struct Wire {
-    http: reqwest::Client,
+    transport: Transport,
     endpoint: Endpoint,
     credentials: Credentials,
     slots: Semaphore,
@@ -78,26 +80,8 @@ impl Wire {
     /// # Errors
     /// When the CA file cannot be read or holds no certificate.
     pub(super) fn new(options: Options) -> Result<Self> {
-        let mut builder = reqwest::Client::builder()
-            // Credentials never follow a redirect, and MAAS's API does not redirect.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .pool_idle_timeout(Duration::from_secs(60))
-            .user_agent(concat!("capmaas/", env!("CARGO_PKG_VERSION")));
-        if let Some(path) = &options.ca_file {
-            let pem = std::fs::read(path)
-                .with_context(|| format!("cannot read the MAAS CA file {}", path.display()))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .ok()
-                .filter(|found| !found.is_empty())
-                .with_context(|| format!("{} holds no PEM certificate", path.display()))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
-        if options.insecure {
-            builder = builder.tls_danger_accept_invalid_certs(true);
-        }
         Ok(Self {
-            http: builder.build().context("cannot set up the HTTP client")?,
+            transport: Transport::new(options.ca_file, options.insecure)?,
             endpoint: options.endpoint,
             credentials: Credentials::new(options.key, options.key_file),
             slots: Semaphore::new(IN_FLIGHT),
@@ -116,11 +100,16 @@ impl Wire {
         };
         let _slot = self.slots.acquire().await.map_err(closed)?;
         let admission = self.health.admit()?;
-        let key = self.credentials.key();
-        let outcome = self.exchange(call, reading, &key).await;
-        let refused = outcome.as_ref().is_err_and(|error| error.category == Category::Unauthorized);
-        if refused && self.credentials.renewed(&key) {
-            // MAAS is well, and may know us as somebody else now: the caller begins anew, at once.
+        let (key, transport) = (self.credentials.key(), self.transport.current());
+        let outcome = self.exchange(call, reading, &key, &transport).await;
+        let renewed = match outcome.as_ref().map_err(|error| error.category) {
+            // MAAS is well, and may know us as somebody else now.
+            Err(Category::Unauthorized) => self.credentials.renewed(&key),
+            Err(Category::Tls) => self.transport.renewed(&transport),
+            _ => false,
+        };
+        if renewed {
+            // The caller begins anew, at once.
             return outcome.map_err(|error| CallError { retry_after: Some(1), ..error });
         }
         admission.concluded(reading, outcome.as_ref().map(drop));
@@ -132,13 +121,14 @@ impl Wire {
         call: Call<'_>,
         reading: bool,
         key: &ApiKey,
+        transport: &Trusting,
     ) -> Result<Box<RawValue>, CallError> {
         let mut url = self.endpoint.url(call.path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
         let timeout = if reading { READ_TIMEOUT } else { WRITE_TIMEOUT };
-        let mut request = self
+        let mut request = transport
             .http
             .request(call.method.clone(), url)
             .timeout(timeout)
@@ -148,7 +138,7 @@ impl Wire {
             // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
             request = request.form(&call.form);
         }
-        let response = request.send().await.map_err(|e| transport(&e))?;
+        let response = request.send().await.map_err(|e| unanswered(&e))?;
         let answer = self.answer(response, reading, key).await;
         tracing::debug!(
             method = %call.method,
@@ -188,7 +178,7 @@ impl Wire {
 }
 
 /// What a request that got no answer means for an effect.
-fn transport(error: &reqwest::Error) -> CallError {
+fn unanswered(error: &reqwest::Error) -> CallError {
     use std::error::Error;
     let mut text = String::new();
     let mut cause: Option<&dyn Error> = error.source();

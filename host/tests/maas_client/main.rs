@@ -3,6 +3,7 @@
 mod common;
 mod effects;
 mod failures;
+mod field_cases;
 mod reads;
 mod records;
 mod refusals;

@@ -89,6 +89,7 @@ fn asked() -> impl Strategy<Value = (Read, Value)> {
         list(named()).prop_map(|v| (Read::Zones, v)),
         events.prop_map(|v| (Read::ErrorEvents("abc123".into()), v)),
         list(record().boxed()).prop_map(|v| (Read::DnsByName("api.maas".into()), v)),
+        list(record().boxed()).prop_map(|v| (Read::DnsRecords, v)),
         record().prop_map(|v| (Read::DnsResource(7), v)),
         list(address().boxed()).prop_map(|v| (Read::Reservation("10.0.0.1".into()), v)),
     ]
@@ -129,7 +130,7 @@ proptest! {
         form: bool,
     ) {
         let body = answers::with_secret(&before, &after, escaped, form);
-        answers::refuses(&Answer { status, html, retry_after, body });
+        answers::refuses(&Answer { status, html, retry_after, body, ..Answer::default() });
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn pause(action: Action) -> u32 {
 }
 
 #[tokio::test]
-async fn allocate_power_and_release_are_tried_again_with_growing_pauses() {
+async fn b051_allocate_power_and_release_are_tried_again_with_growing_pauses() {
     let policies = built_in().await;
     for stage in [Stage::Allocate, Stage::Power, Stage::Release] {
         let mut pauses = vec![];

@@ -3,6 +3,7 @@
 
 mod colleague;
 mod companion;
+mod confined;
 mod controller;
 mod dice;
 mod kubelet;
@@ -20,6 +21,7 @@ use maas_sim::Inventory;
 
 pub use colleague::Colleague;
 pub use companion::Companion;
+pub use confined::chart;
 pub use controller::{Controller, controller_binary};
 pub use dice::Dice;
 pub use kubelet::Kubelet;

@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use maas_sim::{ClockMode, Inventory, Options, Simulator};
 
+use crate::confined::chart;
 use crate::controller::{Controller, controller_binary};
 use crate::machine::Machine;
 use crate::quick;
@@ -76,14 +77,13 @@ pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
 }
 
 fn install(plane: &ManagementPlane) -> Result<PathBuf> {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas");
     // The Deployment never runs here; the credentials in it are not those of any scenario.
     let values = [
         ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
         ("maas.apiKey", "a:b:c"),
         ("image.repository", "none"),
     ];
-    plane.helm_install(&chart, "capmaas", SYSTEM, &values)?;
+    plane.helm_install(&chart(), "capmaas", SYSTEM, &values)?;
     let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
     for kind in kinds {
         let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");

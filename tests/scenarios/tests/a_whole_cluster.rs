@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use control_plane::{Boot, Workload};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use scenarios::{ClusterShape, Stage, StageOptions, eventually, kubeadm_cluster, scalable};
+
+use crate::support::story;
 
 const SHAPE: ClusterShape<'static> = ClusterShape {
     name: "whole",
@@ -20,7 +22,7 @@ const SHAPE: ClusterShape<'static> = ClusterShape {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
+async fn b093_a_cluster_comes_up_grows_is_saved_and_goes_and_leaves_nothing() -> Result<()> {
     let plane = super::plane();
     let stage = Stage::set(plane, "whole-cluster", StageOptions::default()).await?;
     let workload = Workload::start(plane, "whole")?;
@@ -49,6 +51,7 @@ async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
         stage.held().into_iter().map(|m| m.system_id).collect();
     ensure!(held.len() == 6, "{held:?}");
     ensure!(follower.violations().is_empty(), "{:?}", follower.violations());
+    is_saved(&stage).await?;
 
     plane.kubectl(&["-n", &stage.namespace, "delete", "cluster", "whole", "--wait=false"])?;
     eventually("all machines are gone", 180, async || {
@@ -58,6 +61,45 @@ async fn a_cluster_comes_up_grows_and_goes_and_leaves_nothing() -> Result<()> {
     stage.strike().await?;
     follower.stop();
     Ok(())
+}
+
+/// `clusterctl move` finds every object of ours, and the bootstrap data beside them; MAAS hears nothing of it.
+async fn is_saved(stage: &Stage<'_>) -> Result<()> {
+    // As `clusterctl init` labels Cluster API's kinds; ours bring the label along.
+    let label = "clusterctl.cluster.x-k8s.io=";
+    for group in ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"] {
+        let of = format!("cluster.x-k8s.io/provider={group}");
+        stage.plane.kubectl(&["label", "--overwrite", "crd", "-l", &of, label])?;
+    }
+    stage.maas.clear_calls();
+    let folder = stage.folder().join("moved");
+    std::fs::create_dir(&folder)?;
+    let path = folder.to_str().context("a path in UTF-8")?;
+    stage.plane.clusterctl(&["move", "-n", &stage.namespace, "--to-directory", path])?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        files.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    let ours = ours(stage)?;
+    ensure!(ours.iter().filter(|o| o.starts_with("maasmachine.")).count() == 6, "{ours:?}");
+    for object in &ours {
+        let name = object.rsplit('/').next().context("a name")?;
+        let file = |f: &&String| f.starts_with("Maas") && f.ends_with(&format!("_{name}.yaml"));
+        ensure!(files.iter().any(|f| file(&f)), "{object} was left behind: {files:?}");
+    }
+    let secrets = files.iter().filter(|f| f.starts_with("Secret_")).count();
+    ensure!(secrets >= 6, "bootstrap data was left behind: {files:?}");
+    running(stage, 6, 120).await?;
+    let wrote: Vec<String> = story(stage);
+    ensure!(wrote.is_empty() && stage.held().len() == 6, "{wrote:?}");
+    Ok(())
+}
+
+/// Kinds and names of all objects of ours, in order.
+fn ours(stage: &Stage<'_>) -> Result<Vec<String>> {
+    let kinds = "maasclusters,maasmachines,maasmachinetemplates,maasclustertemplates";
+    let text = stage.plane.kubectl(&["-n", &stage.namespace, "get", kinds, "-o", "name"])?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 async fn running(stage: &Stage<'_>, wanted: usize, seconds: u64) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Hosts that fail: what is tried, what is remembered, and when it ends.
 
 use anyhow::{Context, Result, ensure};
-use maas_sim::{Call, Inventory, OperatorAct};
+use maas_sim::{Call, CallFault, FaultAction, Inventory, OperatorAct};
 use scenarios::{Machine, Stage, StageOptions, eventually};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ async fn a_host_that_hangs_is_replaced_when_its_time_is_up() -> Result<()> {
 
 /// When as many hosts failed as may fail, the Machine is given up, and says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_the_last_attempt_the_machine_is_given_up() -> Result<()> {
+async fn b097_after_the_last_attempt_the_machine_is_given_up() -> Result<()> {
     let bad =
         |n: u32| format!("{{hostname: bad-{n}, cores: 2, memory: 4096, first_deploys_fail: 9}}");
     let rack: Vec<String> = (1..=3).map(bad).collect();
@@ -133,7 +133,7 @@ async fn a_release_that_the_bmc_refuses_is_tried_again() -> Result<()> {
 
 /// A machine whose release never ends is not given back to Kubernetes as released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_fails_later_is_tried_again() -> Result<()> {
+async fn b077_a_release_that_fails_later_is_tried_again() -> Result<()> {
     let stage = stage_on("fail-releasing", &["{hostname: slow, cores: 4, memory: 8192}"]).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
@@ -147,6 +147,9 @@ async fn a_release_that_fails_later_is_tried_again() -> Result<()> {
     })
     .await?;
     ensure!(stage.machines().get_opt("w").await?.is_some(), "the object must stay");
+    // It may wake up and run what was on it: nobody else gets it.
+    stage.machine("c", &Machine::worker("next"))?;
+    stage.reason("next", "MachineDeployed", "NoMachineFound").await?;
     let works = maas_sim::MachineFaults::default();
     stage.maas.operator(&host.system_id, OperatorAct::Faults(works))?;
     stage.gone("w").await?;
@@ -172,6 +175,37 @@ async fn a_host_that_cannot_be_deployed_at_all_is_replaced_after_some_tries() ->
     ensure!(reason.contains("does not deploy") && reason.contains("network"), "{hosts:?}");
     let tries = stage.calls("deploy").iter().filter(|c| c.status == 400).count();
     ensure!(tries > 1, "{:?}", story(&stage));
+    stage.strike().await
+}
+
+/// A power path that is down for a while: MAAS's words stand on the object, and nothing is left of the tries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b019_without_a_rack_for_its_bmc_a_host_is_replaced_after_some_tries() -> Result<()> {
+    let folder = impatient()?;
+    let inventory = rack(&[
+        "{hostname: unreachable, cores: 2, memory: 4096}",
+        "{hostname: reachable, cores: 4, memory: 8192}",
+    ]);
+    let options = StageOptions { inventory, args: folder.flags(), ..Default::default() };
+    let stage = stage_with("fail-rack", options).await?;
+    let unreachable = stage.maas.machine_named("unreachable").context("in the rack")?.system_id;
+    let words = "No rack controllers can access the BMC of node: unreachable";
+    let refusal = FaultAction::Answer {
+        status: 503,
+        content_type: "text/plain".into(),
+        body: words.into(),
+        retry_after: None,
+    };
+    let path = format!("/machines/{unreachable}/?op=deploy");
+    stage.maas.add_fault(CallFault::on("POST", &path, refusal));
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::worker("w"))?;
+    let message = stage.reason("w", "MachineDeployed", "MachineDeployFailed").await?;
+    ensure!(message.contains(words), "{message}");
+    ensure!(stage.provisioned("w").await?.hostname == "reachable");
+    let tries = stage.calls("deploy").iter().filter(|c| c.status == 503).count();
+    ensure!(tries >= 3, "{:?}", story(&stage));
+    ensure!(stage.held().len() == 1, "{:?}", stage.held());
     stage.strike().await
 }
 

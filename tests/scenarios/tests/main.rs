@@ -10,6 +10,7 @@ mod bad_input;
 mod contract;
 mod crashes;
 mod failures;
+mod field_cases;
 mod kubernetes_at_its_worst;
 mod maas_at_its_worst;
 mod policies;

@@ -284,6 +284,12 @@ impl Run<'_> {
             Ok(_) => return Ok(()),
             Err(error) => return Err(self.maas_trouble(&error)),
         }
+        // MAAS keeps one row for all records that hold an address, and takes it out of all of them.
+        match self.read(Read::DnsRecords)? {
+            Ok(Reply::Dns(all)) if all.iter().any(|r| r.ips().contains(&ip)) => return Ok(()),
+            Ok(Reply::Dns(_)) => {}
+            other => return Err(self.maas_trouble(&unexpected(other))),
+        }
         match self.perform(Effect::ReleaseAddress { ip })? {
             Ok(_) => Ok(()),
             // Somebody else has it by now, or freed it.

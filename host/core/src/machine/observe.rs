@@ -263,18 +263,16 @@ impl Run<'_> {
             self.conditions.set_unknown(NODE_PROVIDER_ID, "WaitingForNode", message);
             return;
         };
-        let message = node.message.as_str();
-        match node.state {
-            NodeState::Set => self.conditions.set(NODE_PROVIDER_ID, true, "NodeProviderIDSet", ""),
-            NodeState::Waiting => {
-                self.conditions.set(NODE_PROVIDER_ID, false, "WaitingForNode", message);
-            }
-            NodeState::Mismatch => {
-                self.conditions.set(NODE_PROVIDER_ID, false, "NodeProviderIDMismatch", message);
-            }
-            NodeState::Unreachable => {
-                self.conditions.set_unknown(NODE_PROVIDER_ID, "ConnectionDown", message);
-            }
+        let (known, reason) = match node.state {
+            NodeState::Set => (Some(true), "NodeProviderIDSet"),
+            NodeState::Waiting => (Some(false), "WaitingForNode"),
+            NodeState::Mismatch => (Some(false), "NodeProviderIDMismatch"),
+            NodeState::Unreachable => (None, "ConnectionDown"),
+            NodeState::Unresolvable => (None, "EndpointUnresolvable"),
+        };
+        match known {
+            Some(set) => self.conditions.set(NODE_PROVIDER_ID, set, reason, &node.message),
+            None => self.conditions.set_unknown(NODE_PROVIDER_ID, reason, &node.message),
         }
     }
 

@@ -147,8 +147,9 @@ pub(crate) fn explain(error: &CallError) -> (&'static str, String) {
     match error.category {
         Category::Unauthorized if said.contains("xpired timestamp") => (
             "MaasClockSkew",
-            "MAAS refuses our time stamp as too old: set the clocks of MAAS and of this cluster"
-                .into(),
+            format!(
+                "MAAS refuses our time stamp ({said}): set the clocks of MAAS and of this cluster"
+            ),
         ),
         Category::Unauthorized => (
             "MaasUnauthorized",

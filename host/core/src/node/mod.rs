@@ -60,6 +60,8 @@ pub enum NodeState {
     Mismatch,
     /// The workload cluster does not answer.
     Unreachable,
+    /// The name of its API server leads nowhere from here.
+    Unresolvable,
 }
 
 /// What was last seen of the Node.
@@ -129,20 +131,27 @@ fn unreachable(error: &CallError) -> (NodeState, String) {
         let message = "the workload cluster's kubeconfig Secret does not exist yet";
         return (NodeState::Waiting, message.into());
     }
+    if error.category == Category::Unreachable {
+        let message = "the name of the workload cluster's API server does not resolve from the \
+                       controller: let its DNS ask MAAS for the domain";
+        return (NodeState::Unresolvable, message.into());
+    }
     // Without the address and the time-out's length: the message must stay the same.
     (NodeState::Unreachable, "the workload cluster does not answer".into())
 }
 
-/// By exact name, by full name, by host-name label, by address; by address only if it is one.
+/// By the provider id it has already, by exact name, by full name, by host-name label, by address;
+/// by address only if it is one.
 fn find<'a>(wanted: &Snapshot, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
     let host = wanted.hostname.to_ascii_lowercase();
     let fqdn = wanted.fqdn.to_ascii_lowercase();
+    let settled = nodes.iter().find(|n| n.provider_id == wanted.provider_id);
     let named = |name: &str| nodes.iter().find(|n| !name.is_empty() && n.name == name);
     let labelled = || nodes.iter().find(|n| !host.is_empty() && n.hostname == host);
     let mut by_address =
         nodes.iter().filter(|n| n.internal_ips.iter().any(|ip| wanted.addresses.contains(ip)));
     let only = by_address.next().filter(|_| by_address.next().is_none());
-    named(&host).or_else(|| named(&fqdn)).or_else(labelled).or(only)
+    settled.or_else(|| named(&host)).or_else(|| named(&fqdn)).or_else(labelled).or(only)
 }
 
 #[cfg(test)]
@@ -179,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_provider_id_is_set_once() {
+    fn b087_an_empty_provider_id_is_set_once() {
         let replies = [Reply::Nodes([node("calm-heron", "", &[])].into())];
         let step = next(&wanted(), &replies);
         assert!(matches!(step, Step::Do(Effect::SetNodeProviderId { .. })), "{step:?}");
@@ -188,9 +197,40 @@ mod tests {
     }
 
     #[test]
-    fn another_provider_id_is_never_overwritten() {
+    fn b087_another_provider_id_is_never_overwritten() {
         let replies = [Reply::Nodes([node("calm-heron", "aws:///x", &[])].into())];
         assert_eq!(state(next(&wanted(), &replies)), NodeState::Mismatch);
+    }
+
+    /// Which of the Nodes is taken for the machine's.
+    fn chosen(nodes: &[NodeView]) -> Option<String> {
+        match next(&wanted(), &[Reply::Nodes(nodes.into())]) {
+            Step::Do(Effect::SetNodeProviderId { node, .. }) => Some(node),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn b067_a_node_is_known_by_its_id_then_by_either_name_then_by_its_address() {
+        let id = wanted().provider_id;
+        let by_id = [node("calm-heron", "aws:///x", &[]), node("renamed", &id, &[])];
+        assert_eq!(state(next(&wanted(), &[Reply::Nodes(by_id.into())])), NodeState::Set);
+        let (short, full) = (node("calm-heron", "", &[]), node("calm-heron.maas", "", &[]));
+        let other = node("other", "", &["10.0.0.5"]);
+        let all = [other.clone(), full.clone(), short];
+        assert_eq!(chosen(&all).as_deref(), Some("calm-heron"));
+        assert_eq!(chosen(&[other.clone(), full]).as_deref(), Some("calm-heron.maas"));
+        assert_eq!(chosen(&[other, node("else", "", &[])]).as_deref(), Some("other"));
+        assert_eq!(chosen(&[node("else", "", &["10.0.0.6"])]), None);
+    }
+
+    #[test]
+    fn b011_a_name_that_does_not_resolve_is_told_apart_from_a_server_that_is_down() {
+        let failed =
+            |category| state(next(&wanted(), &[Reply::Failed(CallError::new(category, ""))]));
+        assert_eq!(failed(Category::Unreachable), NodeState::Unresolvable);
+        assert_eq!(failed(Category::Unknown), NodeState::Unreachable);
+        assert_eq!(failed(Category::NotFound), NodeState::Waiting);
     }
 
     #[test]

@@ -179,15 +179,31 @@ pub fn narrowed(wanted: &Constraints, policy: &Constraints) -> Result<Constraint
     let union = |a: &[String], b: &[String]| unique(&[a, b].concat());
     let zones = both("zone", &wanted.zones, &policy.zones)?;
     let pools = both("pool", &wanted.pools, &policy.pools)?;
+    let not_zones = union(&wanted.not_zones, &policy.not_zones);
+    let not_pools = union(&wanted.not_pools, &policy.not_pools);
+    let not_tags = union(&wanted.not_tags, &policy.not_tags);
+    let tags = union(&wanted.tags, &policy.tags);
+    // MAAS would only say that it has no machine.
+    let excluded = |what: &str, list: &[String]| {
+        Err(format!("the policy excludes {what} {}", bounded(&list.join(", "), 150)))
+    };
+    for (what, only, never) in [("zone", &zones, &not_zones), ("pool", &pools, &not_pools)] {
+        if !only.is_empty() && only.iter().all(|o| never.contains(o)) {
+            return excluded(what, only);
+        }
+    }
+    if let Some(tag) = tags.iter().find(|t| not_tags.contains(t)) {
+        return excluded("tag", std::slice::from_ref(tag));
+    }
     Ok(Constraints {
         min_cpu_cores: wanted.min_cpu_cores.max(policy.min_cpu_cores),
         min_memory_mib: wanted.min_memory_mib.max(policy.min_memory_mib),
         zones,
         pools,
-        tags: union(&wanted.tags, &policy.tags),
-        not_zones: union(&wanted.not_zones, &policy.not_zones),
-        not_pools: union(&wanted.not_pools, &policy.not_pools),
-        not_tags: union(&wanted.not_tags, &policy.not_tags),
+        tags,
+        not_zones,
+        not_pools,
+        not_tags,
     })
 }
 

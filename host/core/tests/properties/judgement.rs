@@ -114,15 +114,29 @@ fn candidate(id: &str) -> Candidate {
     }
 }
 
+/// No machine can be what both ask for.
+fn contradict(one: &Constraints, other: &Constraints) -> bool {
+    let nowhere = |only: [&Vec<String>; 2], never: [&Vec<String>; 2]| {
+        let fits = |name: &String| {
+            only.iter().all(|list| list.is_empty() || list.contains(name))
+                && !never.iter().any(|list| list.contains(name))
+        };
+        only.iter().any(|list| !list.is_empty()) && !only.iter().any(|l| l.iter().any(&fits))
+    };
+    let both = |of: fn(&Constraints) -> &Vec<String>| [of(one), of(other)];
+    let tags = both(|c| &c.tags).into_iter().flatten();
+    let never = both(|c| &c.not_tags);
+    nowhere(both(|c| &c.zones), both(|c| &c.not_zones))
+        || nowhere(both(|c| &c.pools), both(|c| &c.not_pools))
+        || tags.into_iter().any(|t| never.iter().any(|list| list.contains(t)))
+}
+
 pub(crate) fn narrows(wanted: &Constraints, policy: &Constraints) {
     let left = match narrowed(wanted, policy) {
         Ok(left) => left,
         Err(problem) => {
             assert!(problem.chars().count() <= 400 && !problem.chars().any(char::is_control));
-            let apart = |a: &[String], b: &[String]| {
-                !a.is_empty() && !b.is_empty() && !a.iter().any(|x| b.contains(x))
-            };
-            assert!(apart(&wanted.zones, &policy.zones) || apart(&wanted.pools, &policy.pools));
+            assert!(contradict(wanted, policy), "{problem}");
             return;
         }
     };
@@ -143,6 +157,7 @@ pub(crate) fn narrows(wanted: &Constraints, policy: &Constraints) {
             assert!(few.iter().all(|t| many.contains(t)), "{few:?} is not all of {many:?}");
         }
     }
+    assert!(!contradict(wanted, policy), "{left:?}");
     let again = narrowed(&left, policy).expect("what was narrowed once can be narrowed again");
     assert_eq!(again, left);
 }

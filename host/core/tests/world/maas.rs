@@ -129,6 +129,7 @@ impl Maas {
             Read::DnsResource(id) => {
                 Reply::Dns(self.records.get(id).cloned().into_iter().collect())
             }
+            Read::DnsRecords => Reply::Dns(self.records.values().cloned().collect()),
             Read::Reservation(ip) if self.reserved.contains(ip) => {
                 Reply::Reserved(ReservedAddress { ip: ip.clone() })
             }
@@ -171,6 +172,10 @@ impl Maas {
             }
             Effect::ReleaseAddress { ip } => {
                 self.reserved.remove(ip);
+                // It is one row, to which every record that holds the address refers.
+                for record in self.records.values_mut() {
+                    record.addresses.retain(|a| a.ip != *ip);
+                }
                 Reply::Completed
             }
             on_a_machine => self.operate(on_a_machine),
@@ -289,6 +294,7 @@ impl Host {
             && m.cpu_count >= c.min_cpu_cores
             && m.memory >= c.min_memory_mib
             && among(&c.zones, &m.zone)
+            && !c.not_zones.contains(&m.zone)
             && among(&c.pools, &m.pool)
             && c.tags.iter().all(|t| m.tags.contains(t))
     }

@@ -54,7 +54,7 @@ async fn refused(policies: &Policies, question: Question, category: &str, words:
 }
 
 #[tokio::test]
-async fn what_any_policy_can_do_wrong_ends_its_call_and_serves_the_other_clusters() {
+async fn b109_what_any_policy_can_do_wrong_ends_its_call_and_serves_the_other_clusters() {
     let rows = [
         ("spin", "timeout", "did not answer within 250 ms"),
         // Rust's own stack lies at the bottom of memory, and ends before the host's does.

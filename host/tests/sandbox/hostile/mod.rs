@@ -51,7 +51,7 @@ async fn a_question_handed_over_out_of_memory_is_a_bad_answer() {
 }
 
 #[tokio::test]
-async fn growing_memory_ends_at_the_limit() {
+async fn b115_growing_memory_ends_at_the_limit() {
     let bomb = "(loop $again (drop (memory.grow (i32.const 64))) (br $again)) unreachable";
     let message = ends_with("memory", proposing(bomb)).await;
     assert!(message.contains("64 MiB"), "{message}");
@@ -103,7 +103,7 @@ async fn a_flood_of_log_lines_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_flood_of_log_text_is_stopped() {
+async fn b115_a_flood_of_log_text_is_stopped() {
     let line = format!("(call $log (i32.const 0) (i32.const {}) (i32.const 30000))", at::FREE);
     ends_with("log", proposing(format!("{line} {line} {line} unreachable"))).await;
 }
@@ -122,7 +122,7 @@ async fn text_that_is_no_utf8_is_a_bad_answer() {
 }
 
 #[tokio::test]
-async fn a_huge_text_is_a_bad_answer() {
+async fn b111_a_huge_text_is_a_bad_answer() {
     // Eight megabytes, all of them the guest's own.
     let grow = "(drop (memory.grow (i32.const 160)))";
     let body = named("(i32.const 65536)", "(i32.const 8388608)");
@@ -130,7 +130,12 @@ async fn a_huge_text_is_a_bad_answer() {
 }
 
 #[tokio::test]
-async fn text_outside_of_memory_is_a_bad_answer() {
+async fn b111_text_outside_of_memory_is_a_bad_answer() {
+    let endless = "(i32.const 0xffffffff)";
+    for (at, length) in [("(i32.const 0)", endless), (endless, "(i32.const 1)"), (endless, endless)]
+    {
+        ends_with("bad-answer", proposing(named(at, length))).await;
+    }
     let body = named("(i32.const 65530)", "(i32.const 100)");
     ends_with("bad-answer", proposing(body)).await;
     ends_with("bad-answer", proposing(named("(i32.const -16)", "(i32.const 32)"))).await;
@@ -160,7 +165,7 @@ async fn a_refusal_comes_in_the_policys_own_words_without_control_characters() {
 }
 
 #[tokio::test]
-async fn many_that_hang_at_once_hold_up_nobody_for_good() {
+async fn b107_many_that_hang_at_once_hold_up_nobody_for_good() {
     let hanging = proposing("(loop $again (br $again)) unreachable").wasm();
     // Places belong to an engine: one of its own, so that other tests find theirs.
     let choices = Choices { dns_naming: component(hanging), ..Choices::default() };
@@ -170,6 +175,19 @@ async fn many_that_hang_at_once_hold_up_nobody_for_good() {
     assert_eq!(all.len(), 40);
     assert!(all.iter().all(|r| r.category == "timeout"), "{all:?}");
     assert_eq!(shortlist(&policies).await, Shortlisting::Narrow(Constraints::default()));
+}
+
+/// A runtime in a guest's language may take its time to start; each call begins with a fresh start.
+#[tokio::test]
+async fn b109_a_guest_that_starts_slowly_answers_every_time() {
+    let start = "(local $left i32) (local.set $left (i32.const 1000000))
+        (loop $again (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))";
+    let policies =
+        naming(component(Guest { start: start.into(), ..Guest::default() }.wasm())).await;
+    let policies = policies.unwrap();
+    for _ in 0..3 {
+        assert_eq!(name(&policies).await.unwrap().label, "a1b2c3");
+    }
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn a_wrong_key_is_said_to_be_wrong_and_never_shown() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_without_administrator_rights_is_told_what_it_lacks() -> Result<()> {
+async fn b049_a_key_without_administrator_rights_is_told_what_it_lacks() -> Result<()> {
     let options =
         StageOptions { key: Some(maas_sim::Simulator::user_api_key), ..Default::default() };
     let stage = stage_with("bad-rights", options).await?;
@@ -77,7 +77,7 @@ async fn a_key_that_is_revoked_loses_no_machine() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clocks_that_disagree_are_not_taken_for_a_wrong_key() -> Result<()> {
+async fn b031_clocks_that_disagree_are_not_taken_for_a_wrong_key() -> Result<()> {
     let stage = stage("bad-clock").await?;
     stage.maas.add_fault(CallFault {
         method: None,

@@ -66,7 +66,7 @@ pub(crate) fn fresh_certificate() -> Result<(TlsAcceptor, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<()> {
+async fn b027_an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<()> {
     let stage = stage("bad-certificate").await?;
     let (front, pem) = TlsFront::of(stage.maas.address()).await?;
     let url = format!("https://{}/MAAS", front.address);

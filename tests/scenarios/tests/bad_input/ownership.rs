@@ -26,7 +26,7 @@ async fn a_locked_machine_is_released_once_it_is_unlocked() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_of_somebody_else_is_left_alone() -> Result<()> {
+async fn b037_a_machine_of_somebody_else_is_left_alone() -> Result<()> {
     let stage = stage("bad-foreign").await?;
     stage.cluster("c", "", "")?;
     let before = stage.maas.machine_named("az1-taken-1").context("in the rack")?;
@@ -44,20 +44,31 @@ async fn a_machine_of_somebody_else_is_left_alone() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_of_another_object_is_left_to_it() -> Result<()> {
+async fn b075_a_machine_of_another_cluster_is_left_to_it() -> Result<()> {
     let stage = stage("bad-claimed").await?;
-    stage.cluster("c", "", "")?;
-    stage.machine("c", &Machine::worker("owner"))?;
+    // Both clusters act with the same key.
+    stage.cluster("a", "", "")?;
+    stage.cluster("b", "", "")?;
+    stage.machine("b", &Machine::control_plane("owner"))?;
+    stage.reason("owner", "DNSAttached", "DNSAttached").await?;
     let host = stage.provisioned("owner").await?;
     let id = format!("providerID: 'maas:///{}/{}'", host.zone, host.system_id);
-    stage.machine("c", &Machine::worker("thief").with(&id))?;
+    stage.machine("a", &Machine::control_plane("thief").with(&id))?;
     let message = stage.reason("thief", "MachineDeployed", "MachineNotOwned").await?;
     ensure!(message.contains("bad-claimed/owner"), "{message}");
     stage.delete("machines.cluster.x-k8s.io", "thief")?;
     stage.gone("thief").await?;
+    stage.delete("clusters.cluster.x-k8s.io", "a")?;
+    eventually("cluster a is gone", 60, async || {
+        Ok(stage.clusters().get_opt("a").await?.is_none().then_some(()))
+    })
+    .await?;
     let after = stage.provisioned("owner").await?;
     ensure!(after.releases == host.releases && after.owner == host.owner, "{after:?}");
     ensure!(stage.calls("release").is_empty(), "{:?}", story(&stage));
+    let records = stage.maas.dns_records();
+    ensure!(records.len() == 1 && records[0].fqdn.starts_with("b-"), "{records:?}");
+    ensure!(records[0].addresses.len() == 1, "{records:?}");
     stage.strike().await
 }
 
@@ -106,7 +117,7 @@ async fn a_machine_with_our_annotations_and_another_owner_is_kept_until_it_is_se
 
 /// Given to somebody else behind our back: reported, not touched, and not released either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()> {
+async fn b037_a_machine_that_changed_hands_is_reported_and_left_alone() -> Result<()> {
     let stage = stage("bad-changed-hands").await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;

@@ -66,7 +66,7 @@ async fn an_unknown_pool_is_named_with_those_that_exist() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_tag_is_named_with_those_that_exist() -> Result<()> {
+async fn b045_an_unknown_tag_is_named_with_those_that_exist() -> Result<()> {
     let stage = hurried("bad-tag").await?;
     let wanted = Machine::worker("w").with("tags: [ssd, quantum]");
     let message = refused(&stage, &wanted, "AllocationInvalid").await?;
@@ -90,7 +90,7 @@ async fn a_machine_that_does_not_exist_is_waited_for() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_all_machines_are_taken_the_next_one_waits_for_a_free_one() -> Result<()> {
+async fn b015_when_all_machines_are_taken_the_next_one_waits_for_a_free_one() -> Result<()> {
     let stage = hurried("bad-capacity").await?;
     for name in ["first", "second"] {
         stage.machine("c", &Machine::worker(name))?;
@@ -143,7 +143,7 @@ async fn without_bootstrap_data_no_machine_is_taken() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bootstrap_format_that_no_image_understands_is_refused() -> Result<()> {
+async fn b063_a_bootstrap_format_that_no_image_understands_is_refused() -> Result<()> {
     let stage = stage("bad-format").await?;
     stage.cluster("c", "", "")?;
     let wanted = Machine { bootstrap: None, ..Machine::worker("w") };

@@ -39,7 +39,7 @@ async fn time_passes(stage: &Stage<'_>) -> Result<()> {
 
 /// Pausing the Cluster stops everything: a machine that is off stays off, until it is resumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_cluster_is_left_alone() -> Result<()> {
+async fn b095_a_paused_cluster_is_left_alone() -> Result<()> {
     let stage = stage("hands-off-paused").await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::control_plane("cp"))?;
@@ -176,7 +176,7 @@ async fn another_namespace_is_left_alone() -> Result<()> {
 
 /// Before Cluster API has set the owner reference nothing is written, not even a finalizer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_without_an_owner_is_left_alone() -> Result<()> {
+async fn b099_an_object_without_an_owner_is_left_alone() -> Result<()> {
     let stage = stage("hands-off-ownerless").await?;
     stage.cluster("c", "", "")?;
     stage.apply(

@@ -16,7 +16,7 @@ async fn restart(stage: &Stage<'_>) -> Result<()> {
 
 /// MAAS has given a machine, and the controller dies before it can write down which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_dies_between_allocate_and_writing_down_the_machine() -> Result<()> {
+async fn b035_it_dies_between_allocate_and_writing_down_the_machine() -> Result<()> {
     let stage = stage("crash-allocate").await?;
     let late = FaultAction::DelayReply { ms: 60_000 };
     stage.maas.add_fault(CallFault::on_op("allocate", late).times(1));
@@ -192,7 +192,7 @@ async fn a_machine_that_was_given_too_late_goes_back() -> Result<()> {
 
 /// A proxy in front of MAAS gives up while MAAS goes on working: the machine is found, not taken twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_gives_up_costs_no_machine() -> Result<()> {
+async fn b017_a_proxy_that_gives_up_costs_no_machine() -> Result<()> {
     let stage = stage("crash-proxy").await?;
     let gateway = || FaultAction::WorkThenAnswer {
         status: 504,
@@ -211,7 +211,7 @@ async fn a_proxy_that_gives_up_costs_no_machine() -> Result<()> {
 
 /// MAAS says that it is busy and when to come back: that is not a failure of anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_maas_is_asked_again() -> Result<()> {
+async fn b015_a_busy_maas_is_asked_again() -> Result<()> {
     let stage = stage("crash-busy").await?;
     let busy = || FaultAction::Answer {
         status: 409,

@@ -20,15 +20,32 @@ fn expired() -> Act {
     Act::Answer { status: 410, headers, body: body.into() }
 }
 
-/// Everything the watches knew has expired: it is listed anew, and what came meanwhile is seen.
+/// The same in an event, as the server says it of a watch that it had let in.
+fn expired_later() -> Act {
+    let event = r#"{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "message": "too old resource version", "reason": "Expired", "code": 410}}"#;
+    let headers = vec![("content-type", "application/json".to_owned())];
+    Act::Answer { status: 200, headers, body: event.replace('\n', " ") + "\n" }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_that_has_expired_begins_anew() -> Result<()> {
-    let stage = stage("kube-expired").await?;
+async fn b127_a_watch_that_has_expired_begins_anew() -> Result<()> {
+    begins_anew("kube-expired", expired()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b127_a_watch_that_expires_in_the_middle_begins_anew() -> Result<()> {
+    begins_anew("kube-expired-later", expired_later()).await
+}
+
+/// Everything the watches knew has expired: it is listed anew, and what came meanwhile is seen.
+async fn begins_anew(namespace: &str, told: Act) -> Result<()> {
+    let stage = stage(namespace).await?;
     stage.cluster("c", "", "")?;
     stage.cluster_reason("c", "MaasAvailable", "MaasAvailable").await?;
     // A listing in pages may expire between two of them as well.
     let list = |call: &Call| call.method == "GET" && !watch(call) && call.target.contains("limit=");
-    stage.gate.add(Rule::when(Side::Kubernetes, watch, expired()).times(8));
+    stage.gate.add(Rule::when(Side::Kubernetes, watch, told).times(8));
     stage.gate.add(Rule::when(Side::Kubernetes, list, expired()).times(4));
     stage.gate.cut_streams();
     stage.machine("c", &Machine::worker("w"))?;
@@ -73,7 +90,7 @@ async fn a_restart_of_the_api_server_is_survived() -> Result<()> {
 
 /// A firewall has forgotten the watches: nothing comes over them any more, and what changes is noticed all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happens_while_the_watches_are_silent_is_noticed() -> Result<()> {
+async fn b125_what_happens_while_the_watches_are_silent_is_noticed() -> Result<()> {
     let stage = stage("kube-silent").await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("going"))?;

@@ -46,7 +46,7 @@ async fn r14_a_control_plane_leaves_dns_before_it_is_released() -> Result<()> {
 
 /// R14: the finalizer stays while MAAS erases disks, and any cluster can take the machine later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r14_the_object_stays_until_the_machine_is_no_longer_ours() -> Result<()> {
+async fn r14_b073_the_object_stays_until_the_machine_is_no_longer_ours() -> Result<()> {
     let mut options = StageOptions::default();
     options.inventory.timings.erase = 86_400.0;
     let stage = stage_with("r14-finalizer", options).await?;

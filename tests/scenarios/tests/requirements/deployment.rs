@@ -20,7 +20,7 @@ async fn r4_deploy_sends_the_bootstrap_data() -> Result<()> {
 
 /// R4: whatever bytes the Secret holds (cloud-init takes gzip as well), the same bytes arrive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r4_binary_bootstrap_data_arrives_unchanged() -> Result<()> {
+async fn r4_b063_binary_bootstrap_data_arrives_unchanged() -> Result<()> {
     use base64::Engine;
     let stage = stage("r4-binary").await?;
     stage.cluster("c", "", "")?;

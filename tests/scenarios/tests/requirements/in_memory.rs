@@ -9,7 +9,7 @@ use crate::support::{params, rack, stage, stage_on, stage_with};
 /// R6, R8: `deployInMemory` reaches MAAS, on a machine with 16 GiB at least; when such a machine
 /// loses power it is lost, and powering it on would only install it anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r8_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
+async fn r8_b059_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
     let stage = stage("r8-in-memory").await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w").with("deployInMemory: true"))?;
@@ -36,7 +36,7 @@ async fn r8_a_machine_in_memory_that_lost_power_is_lost() -> Result<()> {
 
 /// R8: a MAAS that cannot deploy to memory is told from one that can before a machine is taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r8_a_maas_that_is_too_old_is_named_before_a_machine_is_taken() -> Result<()> {
+async fn r8_b057_a_maas_that_is_too_old_is_named_before_a_machine_is_taken() -> Result<()> {
     let options = StageOptions { version: "3.6.2".into(), ..StageOptions::default() };
     let stage = stage_with("r8-old-maas", options).await?;
     stage.cluster("c", "", "")?;
@@ -57,7 +57,7 @@ async fn r8_a_maas_that_is_too_old_is_named_before_a_machine_is_taken() -> Resul
 
 /// R8: machines with less memory than 16 GiB are not taken, whatever the user asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r8_a_machine_that_is_too_small_is_not_taken() -> Result<()> {
+async fn r8_b059_a_machine_that_is_too_small_is_not_taken() -> Result<()> {
     let small = "{hostname: small, cores: 4, memory: 8192, zone: az1}";
     let stage = stage_on("r8-too-small", &[small]).await?;
     stage.cluster("c", "", "")?;
