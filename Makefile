@@ -45,7 +45,24 @@ test: control-plane ## Run all tests: units, transcripts, properties, simulator,
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
-.PHONY: help setup plugins build control-plane test crash soak fuzz bench bench-provisioning lint crds image-binary demo playground clean-cache
+crash: control-plane ## Interrupt four stories at every call of the controller (half an hour). STORY=, BOUNDARY=.
+	@"$(CARGO_TARGET_DIR)/debug/crash" $(if $(STORY),--story "$(STORY)") $(if $(BOUNDARY),--boundary "$(BOUNDARY)")
+
+soak: control-plane ## Faults of every sort for half an hour, with 50 machines. MINUTES=30, SEED=.
+	@"$(CARGO_TARGET_DIR)/debug/soak" $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(SEED),--seed "$(SEED)")
+
+fuzz: plugins ## Fuzz the parsers. FUZZ=target (all of them otherwise), SECONDS=600 each.
+	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
+	@# No nightly: the compiler takes the fuzzer's flags when it is told that it may.
+	@export RUSTC_BOOTSTRAP=1
+	@cargo fuzz build --sanitizer none $(FUZZ)
+	@for target in $(or $(FUZZ),$$(cargo fuzz list)); do
+		found="$(CAPMAAS_CACHE)/fuzz/$$target"
+		mkdir -p "$$found"
+		echo "fuzzing $$target for $(SECONDS) seconds"
+		cargo fuzz run --sanitizer none "$$target" "$$found" "fuzz/seeds/$$target" -- \
+			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -dict=fuzz/maas.dict
+	done
 
 bench: control-plane ## Measure policies and provisioning (half an hour). N=10,100,1000, IDLE=300.
 	@echo "building optimised programs (about eight minutes the first time)"
