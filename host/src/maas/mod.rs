@@ -12,6 +12,7 @@ mod endpoint;
 mod gathering;
 mod health;
 mod reads;
+mod trust;
 mod wire;
 
 pub use answer::Answer;

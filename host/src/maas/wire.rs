@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capmaas_core::{CallError, Category};
 use reqwest::{Method, header};
 use serde_json::value::RawValue;
@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::credentials::Credentials;
 use super::health::Health;
+use super::trust::Trust;
 use super::{Answer, ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
@@ -30,9 +31,9 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// As whom.
     pub key: ApiKey,
-    /// File that the key came from, and where another one may be found when MAAS does not accept it any more.
-    pub key_file: Option<PathBuf>,
-    /// PEM file with certificate authorities to trust in addition to the system's.
+    /// Files where another key may be found when MAAS does not accept this one any more: the first that is there counts.
+    pub key_files: Vec<PathBuf>,
+    /// PEM file with certificate authorities to trust in addition to the system's; its contents may change.
     pub ca_file: Option<PathBuf>,
     /// Trust any certificate.
     pub insecure: bool,
@@ -40,7 +41,7 @@ pub struct Options {
 
 /// The connection to one MAAS.
 pub(super) struct Wire {
-    http: reqwest::Client,
+    trust: Trust,
     endpoint: Endpoint,
     credentials: Credentials,
     slots: Semaphore,
@@ -78,28 +79,10 @@ impl Wire {
     /// # Errors
     /// When the CA file cannot be read or holds no certificate.
     pub(super) fn new(options: Options) -> Result<Self> {
-        let mut builder = reqwest::Client::builder()
-            // Credentials never follow a redirect, and MAAS's API does not redirect.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .pool_idle_timeout(Duration::from_secs(60))
-            .user_agent(concat!("capmaas/", env!("CARGO_PKG_VERSION")));
-        if let Some(path) = &options.ca_file {
-            let pem = std::fs::read(path)
-                .with_context(|| format!("cannot read the MAAS CA file {}", path.display()))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .ok()
-                .filter(|found| !found.is_empty())
-                .with_context(|| format!("{} holds no PEM certificate", path.display()))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
-        if options.insecure {
-            builder = builder.tls_danger_accept_invalid_certs(true);
-        }
         Ok(Self {
-            http: builder.build().context("cannot set up the HTTP client")?,
+            trust: Trust::new(options.ca_file, options.insecure)?,
             endpoint: options.endpoint,
-            credentials: Credentials::new(options.key, options.key_file),
+            credentials: Credentials::new(options.key, options.key_files),
             slots: Semaphore::new(IN_FLIGHT),
             write_slots: Semaphore::new(WRITES_IN_FLIGHT),
             health: Health::default(),
@@ -139,7 +122,8 @@ impl Wire {
         }
         let timeout = if reading { READ_TIMEOUT } else { WRITE_TIMEOUT };
         let mut request = self
-            .http
+            .trust
+            .http()
             .request(call.method.clone(), url)
             .timeout(timeout)
             .header(header::ACCEPT, "application/json")
@@ -148,7 +132,7 @@ impl Wire {
             // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
             request = request.form(&call.form);
         }
-        let response = request.send().await.map_err(|e| transport(&e))?;
+        let response = request.send().await.map_err(|e| self.explained(transport(&e)))?;
         let answer = self.answer(response, reading, key).await;
         tracing::debug!(
             method = %call.method,
@@ -158,6 +142,17 @@ impl Wire {
             "MAAS call"
         );
         answer
+    }
+
+    /// A certificate that is refused may be so because the file with its authority is of no use.
+    fn explained(&self, error: CallError) -> CallError {
+        match self.trust.fault() {
+            Some(fault) if error.category == Category::Tls => {
+                let message = format!("{}; the CA file is of no use: {fault}", error.message);
+                CallError::new(error.category, message)
+            }
+            _ => error,
+        }
     }
 
     async fn answer(
