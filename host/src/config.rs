@@ -45,11 +45,11 @@ pub struct RunFlags {
     /// API key of a MAAS administrator, consumer:token:secret.
     #[arg(long, env = "MAAS_API_KEY", hide_env_values = true)]
     pub maas_api_key: Option<SecretString>,
-    /// File that holds the API key, instead of --maas-api-key. It is read again when MAAS no longer accepts the key.
+    /// File that holds the API key; it is read again when MAAS no longer accepts the key. May be given several times: the
+    /// first that is there counts, and before --maas-api-key.
     #[arg(long, env = "MAAS_API_KEY_FILE")]
-    pub maas_api_key_file: Option<PathBuf>,
-    /// PEM file with certificate authorities to trust for MAAS. It is read again when the certificate of MAAS is not
-    /// trusted.
+    pub maas_api_key_file: Vec<PathBuf>,
+    /// PEM file with certificate authorities to trust for MAAS. It is read again when it changes.
     #[arg(long, env = "MAAS_CA_FILE")]
     pub maas_ca_file: Option<PathBuf>,
     /// Trust any certificate of MAAS.
@@ -121,29 +121,39 @@ impl RunFlags {
     /// # Errors
     /// When endpoint or key are missing or malformed, or the key's file cannot be read; the text names flag and variable.
     pub fn maas(&self) -> Result<maas::Options> {
-        let missing = |what: &str, flag: &str| {
-            anyhow!("no {what}: set {flag} (in the cluster, the Secret with the MAAS credentials)")
-        };
         let endpoint = first(&self.maas_endpoint, "MAAS_API_URL")
             .ok_or_else(|| missing("MAAS endpoint", "MAAS_ENDPOINT or --maas-endpoint"))?;
-        let key_file = self.maas_api_key_file.clone().filter(|path| !path.as_os_str().is_empty());
-        let key = match &key_file {
-            Some(path) => ApiKey::read(path)?,
-            None => {
-                let key = self.maas_api_key.as_ref().map(|key| key.expose_secret().to_owned());
-                let key = first(&key, "MAAS_API_TOKEN").ok_or_else(|| {
-                    missing("MAAS API key", "MAAS_API_KEY_FILE, MAAS_API_KEY or --maas-api-key")
-                })?;
-                ApiKey::parse(&key)?
-            }
-        };
         Ok(maas::Options {
             endpoint: Endpoint::parse(&endpoint)?,
-            key,
-            key_file,
+            key: self.maas_key()?,
+            key_files: self.key_files(),
             ca_file: self.maas_ca_file.clone(),
             insecure: self.maas_insecure_tls,
         })
+    }
+
+    /// The key of a file, else of flag or environment.
+    fn maas_key(&self) -> Result<ApiKey> {
+        let files = self.key_files();
+        if let Some(key) = ApiKey::find(&files)? {
+            return Ok(key);
+        }
+        let key = self.maas_api_key.as_ref().map(|key| key.expose_secret().to_owned());
+        let Some(key) = first(&key, "MAAS_API_TOKEN") else {
+            let flags = "MAAS_API_KEY_FILE, MAAS_API_KEY or --maas-api-key";
+            let error = missing("MAAS API key", flags);
+            let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+            return Err(match names.is_empty() {
+                true => error,
+                false => error.context(format!("there is no file {}", names.join(" or "))),
+            });
+        };
+        ApiKey::parse(&key)
+    }
+
+    fn key_files(&self) -> Vec<PathBuf> {
+        let named = |path: &&PathBuf| !path.as_os_str().is_empty();
+        self.maas_api_key_file.iter().filter(named).cloned().collect()
     }
 
     /// What decisions depend on.
@@ -231,6 +241,10 @@ impl RunFlags {
     pub fn watch_filter(&self) -> Option<String> {
         Some(self.watch_filter.clone()).filter(|f| !f.is_empty())
     }
+}
+
+fn missing(what: &str, flag: &str) -> anyhow::Error {
+    anyhow!("no {what}: set {flag} (in the cluster, the Secret with the MAAS credentials)")
 }
 
 /// The flag or its variable, else the Go client's older variable.

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,6 +50,24 @@ impl ApiKey {
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
 
+    /// Reads the key from the first of these files that is there; `None` when none is.
+    ///
+    /// # Errors
+    /// As [`ApiKey::read`].
+    pub fn find(files: &[PathBuf]) -> Result<Option<Self>> {
+        let absent = |e: &anyhow::Error| {
+            let cause = e.downcast_ref::<std::io::Error>();
+            cause.is_some_and(|e| e.kind() == ErrorKind::NotFound)
+        };
+        for file in files {
+            match Self::read(file) {
+                Err(error) if absent(&error) => {}
+                found => return found.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
     /// A text without the secret.
     pub(super) fn hidden_in(&self, text: &str) -> String {
         text.replace(&self.secret, "…")
@@ -75,15 +94,15 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The key in use, and the file where another may be found.
+/// The key in use, and the files where another may be found.
 pub(super) struct Credentials {
     key: Mutex<ApiKey>,
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
 }
 
 impl Credentials {
-    pub(super) fn new(key: ApiKey, file: Option<PathBuf>) -> Self {
-        Self { key: Mutex::new(key), file }
+    pub(super) fn new(key: ApiKey, files: Vec<PathBuf>) -> Self {
+        Self { key: Mutex::new(key), files }
     }
 
     /// The key to call with now.
@@ -94,11 +113,9 @@ impl Credentials {
     /// MAAS does not accept `refused`: whether there is another key now. One that cannot be read changes nothing, as a
     /// file may just be being written.
     pub(super) fn renewed(&self, refused: &ApiKey) -> bool {
-        let Some(file) = &self.file else {
-            return false;
-        };
-        let found = match ApiKey::read(file) {
-            Ok(found) => found,
+        let found = match ApiKey::find(&self.files) {
+            Ok(Some(found)) => found,
+            Ok(None) => return false,
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), "the MAAS API key stays as it is");
                 return false;
@@ -110,7 +127,7 @@ impl Credentials {
             return found != *refused;
         }
         *key = found;
-        tracing::info!(file = %file.display(), "the MAAS API key was read anew");
+        tracing::info!("the MAAS API key was read anew");
         true
     }
 
@@ -129,7 +146,7 @@ mod tests {
         let file = folder.path().join("key");
         std::fs::write(&file, "a:b:old\n").unwrap();
         let old = ApiKey::read(&file).unwrap();
-        let credentials = Credentials::new(old.clone(), Some(file.clone()));
+        let credentials = Credentials::new(old.clone(), vec![file.clone()]);
         assert!(!credentials.renewed(&old), "the same again");
         std::fs::write(&file, "half").unwrap();
         assert!(!credentials.renewed(&old) && credentials.key() == old);
@@ -138,7 +155,7 @@ mod tests {
         assert_eq!(credentials.key(), ApiKey::parse("a:b:new").unwrap());
         assert!(credentials.renewed(&old), "a call that began before with the old one");
         assert!(!credentials.renewed(&credentials.key()));
-        let fixed = Credentials::new(old.clone(), None);
+        let fixed = Credentials::new(old.clone(), vec![]);
         assert!(!fixed.renewed(&old));
     }
 
@@ -153,6 +170,20 @@ mod tests {
             let error = format!("{:#}", ApiKey::read(&file).unwrap_err());
             assert!(error.contains("/key") && !error.contains("secret-but"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_first_file_that_is_there_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["MAAS_API_KEY", "MAAS_API_TOKEN"].map(|name| folder.path().join(name));
+        assert_eq!(ApiKey::find(&files).unwrap(), None);
+        std::fs::write(&files[1], "a:b:older").unwrap();
+        assert_eq!(ApiKey::find(&files).unwrap(), ApiKey::parse("a:b:older").ok());
+        std::fs::write(&files[0], "a:b:newer").unwrap();
+        assert_eq!(ApiKey::find(&files).unwrap(), ApiKey::parse("a:b:newer").ok());
+        // One that is there and holds no key is a mistake to be told, and nothing to pass over.
+        std::fs::write(&files[0], "half").unwrap();
+        assert!(ApiKey::find(&files).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod endpoint;
 mod gathering;
 mod health;
 mod reads;
-mod transport;
+mod trust;
 mod wire;
 
 pub use answer::Answer;

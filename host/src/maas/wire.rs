@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::credentials::Credentials;
 use super::health::Health;
-use super::transport::{Transport, Trusting};
+use super::trust::Trust;
 use super::{Answer, ApiKey, Endpoint};
 
 /// A region has 16 request slots in all (4 workers of 4), and power calls block them for seconds.
@@ -31,10 +31,9 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// As whom.
     pub key: ApiKey,
-    /// File that the key came from, and where another one may be found when MAAS does not accept it any more.
-    pub key_file: Option<PathBuf>,
-    /// PEM file with certificate authorities to trust in addition to the system's. It is read again when MAAS's
-    /// certificate is not trusted.
+    /// Files where another key may be found when MAAS does not accept this one any more: the first that is there counts.
+    pub key_files: Vec<PathBuf>,
+    /// PEM file with certificate authorities to trust in addition to the system's; its contents may change.
     pub ca_file: Option<PathBuf>,
     /// Trust any certificate.
     pub insecure: bool,
@@ -42,7 +41,7 @@ pub struct Options {
 
 /// The connection to one MAAS.
 pub(super) struct Wire {
-    transport: Transport,
+    trust: Trust,
     endpoint: Endpoint,
     credentials: Credentials,
     slots: Semaphore,
@@ -81,9 +80,9 @@ impl Wire {
     /// When the CA file cannot be read or holds no certificate.
     pub(super) fn new(options: Options) -> Result<Self> {
         Ok(Self {
-            transport: Transport::new(options.ca_file, options.insecure)?,
+            trust: Trust::new(options.ca_file, options.insecure)?,
             endpoint: options.endpoint,
-            credentials: Credentials::new(options.key, options.key_file),
+            credentials: Credentials::new(options.key, options.key_files),
             slots: Semaphore::new(IN_FLIGHT),
             write_slots: Semaphore::new(WRITES_IN_FLIGHT),
             health: Health::default(),
@@ -100,16 +99,11 @@ impl Wire {
         };
         let _slot = self.slots.acquire().await.map_err(closed)?;
         let admission = self.health.admit()?;
-        let (key, transport) = (self.credentials.key(), self.transport.current());
-        let outcome = self.exchange(call, reading, &key, &transport).await;
-        let renewed = match outcome.as_ref().map_err(|error| error.category) {
-            // MAAS is well, and may know us as somebody else now.
-            Err(Category::Unauthorized) => self.credentials.renewed(&key),
-            Err(Category::Tls) => self.transport.renewed(&transport),
-            _ => false,
-        };
-        if renewed {
-            // The caller begins anew, at once.
+        let key = self.credentials.key();
+        let outcome = self.exchange(call, reading, &key).await;
+        let refused = outcome.as_ref().is_err_and(|error| error.category == Category::Unauthorized);
+        if refused && self.credentials.renewed(&key) {
+            // MAAS is well, and may know us as somebody else now: the caller begins anew, at once.
             return outcome.map_err(|error| CallError { retry_after: Some(1), ..error });
         }
         admission.concluded(reading, outcome.as_ref().map(drop));
@@ -121,15 +115,15 @@ impl Wire {
         call: Call<'_>,
         reading: bool,
         key: &ApiKey,
-        transport: &Trusting,
     ) -> Result<Box<RawValue>, CallError> {
         let mut url = self.endpoint.url(call.path);
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
         let timeout = if reading { READ_TIMEOUT } else { WRITE_TIMEOUT };
-        let mut request = transport
-            .http
+        let mut request = self
+            .trust
+            .http()
             .request(call.method.clone(), url)
             .timeout(timeout)
             .header(header::ACCEPT, "application/json")
@@ -138,7 +132,7 @@ impl Wire {
             // JSON bodies lose parameters without an error (MAAS 3.5 – 3.7).
             request = request.form(&call.form);
         }
-        let response = request.send().await.map_err(|e| unanswered(&e))?;
+        let response = request.send().await.map_err(|e| self.explained(transport(&e)))?;
         let answer = self.answer(response, reading, key).await;
         tracing::debug!(
             method = %call.method,
@@ -148,6 +142,17 @@ impl Wire {
             "MAAS call"
         );
         answer
+    }
+
+    /// A certificate that is refused may be so because the file with its authority is of no use.
+    fn explained(&self, error: CallError) -> CallError {
+        match self.trust.fault() {
+            Some(fault) if error.category == Category::Tls => {
+                let message = format!("{}; the CA file is of no use: {fault}", error.message);
+                CallError::new(error.category, message)
+            }
+            _ => error,
+        }
     }
 
     async fn answer(
@@ -178,7 +183,7 @@ impl Wire {
 }
 
 /// What a request that got no answer means for an effect.
-fn unanswered(error: &reqwest::Error) -> CallError {
+fn transport(error: &reqwest::Error) -> CallError {
     use std::error::Error;
     let mut text = String::new();
     let mut cause: Option<&dyn Error> = error.source();

@@ -104,7 +104,7 @@ pub(crate) fn options(url: &str, key: &str) -> Options {
     Options {
         endpoint: Endpoint::parse(url).unwrap(),
         key: ApiKey::parse(key).unwrap(),
-        key_file: None,
+        key_files: vec![],
         ca_file: None,
         insecure: false,
     }

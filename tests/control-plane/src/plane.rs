@@ -20,7 +20,8 @@ use crate::kubeconfig::{self, Identity, write_private};
 use crate::ports;
 use crate::process::{Janitor, Nursery, Program, Running};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+/// On a busy machine with a slow disk the programs take minutes to come up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a plane consists of, beyond etcd and kube-apiserver.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,9 @@ use crate::text;
 
 /// How long a failed host is avoided when the policy does not say, seconds.
 pub(super) const AVOID: u32 = 3600;
+/// How long a policy may have a failed host avoided, seconds. All machines of the cluster do without it: a policy that
+/// wants it out for good has to mark it broken, where MAAS's operators see it.
+const LONGEST_AVOID: u32 = 24 * 3600;
 
 /// What went wrong.
 pub(super) struct Trouble {
@@ -92,7 +95,10 @@ impl Run<'_> {
         let question = self.question(&trouble, &counted)?;
         let action = match self.transcript.ask(question)? {
             Ok(Answered { policy, answer: Answer::Action(action) }) => {
-                let answer = format!("{}: {}", trouble.stage.word(), action.describe());
+                let (action, cuts) = action.cut(self.longest_delay(), LONGEST_AVOID);
+                // In front: the policy's own words may be long.
+                let cuts: String = cuts.iter().map(|cut| format!("{cut}; ")).collect();
+                let answer = format!("{}: {cuts}{}", trouble.stage.word(), action.describe());
                 self.decided("failure-handling", &policy, answer);
                 self.permitted(&trouble, action, &policy.to_string())
             }
@@ -180,6 +186,10 @@ impl Run<'_> {
                 Err(self.retry(&trouble, &delay))
             }
         }
+    }
+
+    fn longest_delay(&self) -> u32 {
+        u32::try_from(self.seen.settings.max_delay).unwrap_or(u32::MAX)
     }
 
     pub(super) fn clamp(&self, delay: &Delay) -> u64 {

@@ -155,10 +155,7 @@ pub(crate) fn explain(error: &CallError) -> (&'static str, String) {
             "MaasUnauthorized",
             "MAAS does not accept the API key: check MAAS_API_KEY (consumer:token:secret)".into(),
         ),
-        Category::Tls => (
-            "MaasCertificateUntrusted",
-            format!("the certificate of MAAS is not trusted ({said}): give its CA to capmaas"),
-        ),
+        Category::Tls => certificate(said),
         Category::Unavailable | Category::Unreachable | Category::Unknown => (
             "MaasUnavailable",
             format!("MAAS cannot be reached ({said}): check MAAS_ENDPOINT and that MAAS is up"),
@@ -166,6 +163,24 @@ pub(crate) fn explain(error: &CallError) -> (&'static str, String) {
         Category::Forbidden => ("MaasForbidden", format!("MAAS forbids the call: {said}")),
         _ => ("MaasError", format!("MAAS answered with an error: {said}")),
     }
+}
+
+/// What is wrong with a certificate, by the words of the TLS library.
+fn certificate(said: &str) -> (&'static str, String) {
+    let untrusted = "MaasCertificateUntrusted";
+    let (reason, what, advice) = match () {
+        () if said.contains("certificate expired") => {
+            ("MaasCertificateExpired", "has expired", "renew it in MAAS")
+        }
+        () if said.contains("not valid yet") => {
+            (untrusted, "is not valid yet", "set the clocks of MAAS and of this cluster")
+        }
+        () if said.contains("not valid for name") => {
+            (untrusted, "is for another name", "use a name in MAAS_ENDPOINT that it is for")
+        }
+        () => (untrusted, "is not trusted", "give its CA to capmaas"),
+    };
+    (reason, format!("the certificate of MAAS {what} ({said}): {advice}"))
 }
 
 fn addresses(machine: &Machine) -> Vec<MachineAddress> {

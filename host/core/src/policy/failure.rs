@@ -69,7 +69,7 @@ pub struct Failure {
 pub struct Replacement {
     /// Before the next host is taken.
     pub delay: Delay,
-    /// How long the failed host is not offered again; `None` leaves it to the host.
+    /// How long the failed host is not offered again, at most a day; `None` leaves it to the host.
     pub avoid_seconds: Option<u32>,
 }
 
@@ -92,6 +92,27 @@ pub enum Action {
 }
 
 impl Action {
+    /// The same within these limits, and what was too long, in words.
+    pub fn cut(mut self, longest_delay: u32, longest_avoid: u32) -> (Self, Vec<String>) {
+        let (delay, avoid) = match &mut self {
+            Self::Retry(delay) | Self::PowerCycle(delay) => (Some(delay), None),
+            Self::ReleaseAndReplace(how) | Self::MarkBrokenAndReplace(how) => {
+                (Some(&mut how.delay), how.avoid_seconds.as_mut())
+            }
+            Self::UseDefault | Self::GiveUp(_) => (None, None),
+        };
+        let delay = delay.map(|d| ("delay", &mut d.seconds, longest_delay));
+        let avoid = avoid.map(|seconds| ("avoidance", seconds, longest_avoid));
+        let mut cuts = Vec::new();
+        for (what, seconds, longest) in delay.into_iter().chain(avoid) {
+            if *seconds > longest {
+                cuts.push(format!("{what} cut from {seconds} s to {longest} s"));
+                *seconds = longest;
+            }
+        }
+        (self, cuts)
+    }
+
     /// In a few words, for events and status.
     pub fn describe(&self) -> String {
         match self {
@@ -130,5 +151,26 @@ pub fn allowed(stage: Stage, action: &Action, replaceable: bool) -> bool {
         }
         Action::PowerCycle(_) => stage == Stage::Power,
         Action::GiveUp(_) => stage != Stage::Release,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_policy_wants_for_too_long_is_cut_and_told() {
+        let delay = |seconds| Delay { seconds, reason: "why".into() };
+        let replace = |seconds, avoid_seconds| {
+            Action::ReleaseAndReplace(Replacement { delay: delay(seconds), avoid_seconds })
+        };
+        let (cut, said) = replace(7000, Some(u32::MAX)).cut(3600, 86_400);
+        assert_eq!(cut, replace(3600, Some(86_400)));
+        let avoidance = "avoidance cut from 4294967295 s to 86400 s";
+        assert_eq!(said, ["delay cut from 7000 s to 3600 s", avoidance]);
+        for fits in [replace(3600, Some(86_400)), replace(0, None), Action::PowerCycle(delay(3600))]
+        {
+            assert_eq!(fits.clone().cut(3600, 86_400), (fits, vec![]));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is made of a policy's answer, whatever it is.
 
-use capmaas_api::names;
+use capmaas_api::{MaasMachine, names};
 use capmaas_core::policy::{
     Action, Candidate, Constraints, Context, Name, NameRequest, Ranking, Shortlisting, choose,
     fqdn, narrowed,
@@ -13,6 +13,8 @@ use crate::world::{CLUSTER, Destiny, NAME, World};
 
 /// The longest delay that a policy may cause, seconds.
 const HOUR: u64 = 3600;
+/// The longest time that a policy may have a host avoided, seconds.
+const DAY: u64 = 24 * HOUR;
 
 /// Every text that reaches the object or its events is one line of bounded length.
 pub(crate) fn speaks_decently<S: Serialize>(done: &Done<S>) {
@@ -225,6 +227,17 @@ fn is_label(text: &str) -> bool {
         && ends(text.bytes().last())
 }
 
+/// Every host that failed is free to be taken again tomorrow.
+fn avoids_at_most_a_day(object: &MaasMachine, now: u64) {
+    let annotations = object.metadata.annotations.clone().unwrap_or_default();
+    let failed = annotations.get(names::FAILED_HOSTS_ANNOTATION).map_or("[]", String::as_str);
+    let failed: Vec<Value> = serde_json::from_str(failed).unwrap();
+    for host in failed {
+        let until = host["avoidUntil"].as_u64().unwrap();
+        assert!(until <= now + DAY, "{until} is more than a day from {now}");
+    }
+}
+
 pub(crate) fn handles_a_failure(action: Action, destiny: Destiny, allocated: bool) {
     let mut world = World::with_machine(false);
     if allocated {
@@ -240,7 +253,9 @@ pub(crate) fn handles_a_failure(action: Action, destiny: Destiny, allocated: boo
         let done = told.done().unwrap();
         speaks_decently(done);
         waits_at_most_an_hour(done);
-        let status = world.kube.maas_machine(NAME).unwrap().status.unwrap_or_default();
+        let object = world.kube.maas_machine(NAME).unwrap();
+        avoids_at_most_a_day(&object, world.now);
+        let status = object.status.unwrap_or_default();
         let retry_at = status.failure.and_then(|f| f.retry_at).unwrap_or_default();
         assert!(retry_at <= (world.now + HOUR) as i64, "{retry_at}");
         world.maas.time_passes();

@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn a_failure_policy_cannot_put_a_machine_off_for_more_than_an_hour(
+    fn a_failure_policy_cannot_put_a_machine_off_for_more_than_an_hour_nor_a_host_for_more_than_a_day(
         action in action(),
         destiny in select(vec![Destiny::Fails, Destiny::Hangs]),
         allocated: bool,

@@ -12,7 +12,6 @@ mod verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::{Client, Config};
@@ -24,7 +23,7 @@ pub use verdict::Boot;
 use crate::api_server::{ApiServer, wait_ready};
 use crate::engine::Gear;
 use crate::kubeconfig::{self, Identity, write_private};
-use crate::plane::ManagementPlane;
+use crate::plane::{ManagementPlane, PATIENCE};
 use gate::Gate;
 use secrets::Certificates;
 
@@ -57,7 +56,7 @@ impl Workload {
         let (config, gate) = plane.gear().wait(async move {
             let config = ApiServer::config(&inside).await?;
             let client = Client::try_from(config.clone())?;
-            wait_ready(&client, &watched, Duration::from_secs(120)).await?;
+            wait_ready(&client, &watched, PATIENCE).await?;
             Ok((config, Gate::listen(target).await?))
         })?;
         let outside = kubeconfig::render(
