@@ -5,6 +5,7 @@ mod colleague;
 mod companion;
 mod controller;
 mod dice;
+mod install;
 mod kubelet;
 mod machine;
 mod manifests;
@@ -22,10 +23,11 @@ pub use colleague::Colleague;
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
 pub use dice::Dice;
+pub use install::{Pod, install_chart};
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use stage::{Stage, StageOptions, eventually, install_chart, is_passing};
+pub use stage::{Stage, StageOptions, eventually, is_passing};
 
 /// The inventory in a file, else the built-in one.
 ///
