@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use capmaas::config::{Cli, Command, RunFlags};
-use capmaas::kube::{Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect};
+use capmaas::kube::{
+    Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect, own_definitions,
+};
 use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
 use capmaas::reconcile::World;
 use capmaas::{maas, serve, watch};
@@ -44,19 +46,22 @@ async fn run(flags: RunFlags) -> Result<()> {
         tracing::info!("stopping");
         let _ = stop.send(true);
     });
-    let (ready, readiness) = signal::channel(false);
+    let (waits, readiness) = signal::channel("starting".to_owned());
     serve::health(flags.health_address()?, readiness).await?;
     let (shared, writers) = tokio::select! {
-        prepared = prepare(&flags) => prepared?,
+        prepared = prepare(&flags, &waits) => prepared?,
         _ = stopped.wait_for(|stop| *stop) => return Ok(()),
     };
-    ready.send_replace(true);
+    waits.send_replace(String::new());
     tracing::info!("capmaas is watching");
     watch::run(shared, writers, stopped).await
 }
 
-/// Policies loaded, clients set up, Cluster API found.
-async fn prepare(flags: &RunFlags) -> Result<(watch::Shared, Writers)> {
+/// Policies loaded, clients set up, Cluster API found. `waits` says what for, meanwhile.
+async fn prepare(
+    flags: &RunFlags,
+    waits: &signal::Sender<String>,
+) -> Result<(watch::Shared, Writers)> {
     let settings = flags.settings()?;
     let maas = Arc::new(maas::Client::new(flags.maas()?)?);
     let policies =
@@ -65,7 +70,7 @@ async fn prepare(flags: &RunFlags) -> Result<(watch::Shared, Writers)> {
         tracing::info!(policy = %loaded.id(), "policy loaded");
     }
     let Clients { calls, watches } = connect().await?;
-    let cluster_api = wait_for_cluster_api(&calls).await;
+    let cluster_api = wait_for_definitions(&calls, waits).await;
     let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
     let shared = watch::Shared {
         world: Arc::new(World {
@@ -85,12 +90,22 @@ async fn prepare(flags: &RunFlags) -> Result<(watch::Shared, Writers)> {
     Ok((shared, writers))
 }
 
-/// Cluster API may be installed after us.
-async fn wait_for_cluster_api(client: &kube::Client) -> ClusterApi {
+/// Cluster API, and even our own definitions, may be installed after us. Watches that were opened before would find them
+/// as well, but until then nobody would be told what is missing.
+async fn wait_for_definitions(client: &kube::Client, waits: &signal::Sender<String>) -> ClusterApi {
+    let found = async || {
+        let found = ClusterApi::discover(client).await?;
+        own_definitions(client).await?;
+        anyhow::Ok(found)
+    };
     loop {
-        match ClusterApi::discover(client).await {
+        match found().await {
             Ok(found) => return found,
-            Err(error) => tracing::warn!(error = format!("{error:#}"), "waiting for Cluster API"),
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(error, "waiting for the definitions");
+                waits.send_replace(error);
+            }
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
     }

@@ -1,8 +1,8 @@
 use anyhow::{Result, bail};
 use capmaas_api::cluster_api::{Cluster, Machine};
-use capmaas_api::names;
+use capmaas_api::{MaasCluster, MaasMachine, names};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 /// Cluster API as it is served here: its `Cluster` and `Machine`, in the newest version we read.
@@ -22,13 +22,12 @@ impl ClusterApi {
     /// # Errors
     /// When the API server does not answer, or Cluster API is not installed.
     pub async fn discover(client: &Client) -> Result<Self> {
-        let groups = client.list_api_groups().await?;
-        let group = groups.groups.iter().find(|g| g.name == names::CLUSTER_GROUP);
-        let served: Vec<&str> =
-            group.iter().flat_map(|g| &g.versions).map(|v| v.version.as_str()).collect();
-        let Some(version) = ["v1beta2", "v1beta1"].into_iter().find(|v| served.contains(v)) else {
+        let Some(version) =
+            served(client, names::CLUSTER_GROUP, &["v1beta2", "v1beta1"], &["Cluster", "Machine"])
+                .await?
+        else {
             bail!(
-                "the API server serves no cluster.x-k8s.io/v1beta2 or v1beta1: install Cluster API"
+                "the API server serves no Cluster and Machine in cluster.x-k8s.io/v1beta2 or v1beta1: install Cluster API"
             );
         };
         let kind = |kind: &str| {
@@ -93,6 +92,42 @@ impl ClusterApi {
             ..parse(object)?
         })
     }
+}
+
+/// Fails unless our own kinds are served.
+///
+/// # Errors
+/// When the API server does not answer, or our definitions are not applied.
+pub async fn own_definitions(client: &Client) -> Result<()> {
+    let kinds = [MaasCluster::kind(&()), MaasMachine::kind(&())];
+    let version = MaasMachine::version(&());
+    let kinds = [kinds[0].as_ref(), kinds[1].as_ref()];
+    if served(client, names::INFRASTRUCTURE_GROUP, &[version.as_ref()], &kinds).await?.is_none() {
+        bail!(
+            "the API server serves no {} in {}/{version}: apply the definitions of capmaas (crds/)",
+            kinds.join(" and "),
+            names::INFRASTRUCTURE_GROUP,
+        );
+    }
+    Ok(())
+}
+
+/// The first of these versions that the server serves, if it serves all these kinds in it.
+async fn served<'v>(
+    client: &Client,
+    group: &str,
+    versions: &[&'v str],
+    kinds: &[&str],
+) -> Result<Option<&'v str>> {
+    let groups = client.list_api_groups().await?.groups;
+    let known = groups.iter().filter(|g| g.name == group).flat_map(|g| &g.versions);
+    let known: Vec<&str> = known.map(|v| v.version.as_str()).collect();
+    let Some(version) = versions.iter().find(|v| known.contains(v)) else {
+        return Ok(None);
+    };
+    let there = client.list_api_group_resources(&format!("{group}/{version}")).await?.resources;
+    let all = kinds.iter().all(|kind| there.iter().any(|r| r.kind == *kind));
+    Ok(all.then_some(version))
 }
 
 async fn get(

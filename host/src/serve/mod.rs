@@ -8,15 +8,16 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::sync::watch::Receiver;
 
-/// Serves health on an address until the process ends.
+/// Serves health on an address until the process ends. Ready is who waits for nothing.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn health(address: SocketAddr, ready: Receiver<bool>) -> Result<()> {
+pub async fn health(address: SocketAddr, waits_for: Receiver<String>) -> Result<()> {
     let readiness = move || async move {
-        match *ready.borrow() {
-            true => (StatusCode::OK, "ok"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+        let waits_for = waits_for.borrow().clone();
+        match waits_for.is_empty() {
+            true => (StatusCode::OK, "ok".to_owned()),
+            false => (StatusCode::SERVICE_UNAVAILABLE, waits_for),
         }
     };
     let routes =

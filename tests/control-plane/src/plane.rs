@@ -129,14 +129,23 @@ impl ManagementPlane {
             self.processes().push(process);
         }
         if options.cluster_api {
-            let plan = Plan::new(&self.binaries)?;
-            let footing = Footing::read(&plan, &self.binaries.capi_manifests, self.ca_pem())?;
-            let config = self.config.clone();
-            self.gear().wait(async move { footing.lay(&Client::try_from(config)?).await })?;
-            let managers = plan.spawn(&self.nursery, &self.server, &self.dir)?;
-            self.processes().extend(managers.processes());
-            self.gear().wait(managers.wait_ready(PATIENCE))?;
+            self.install_cluster_api()?;
         }
+        Ok(())
+    }
+
+    /// Cluster API on a plane that was started without it: definitions, webhooks and the three managers, ready.
+    ///
+    /// # Errors
+    /// When one of the managers does not become ready; the message quotes its log.
+    pub fn install_cluster_api(&self) -> Result<()> {
+        let plan = Plan::new(&self.binaries)?;
+        let footing = Footing::read(&plan, &self.binaries.capi_manifests, self.ca_pem())?;
+        let config = self.config.clone();
+        self.gear().wait(async move { footing.lay(&Client::try_from(config)?).await })?;
+        let managers = plan.spawn(&self.nursery, &self.server, &self.dir)?;
+        self.processes().extend(managers.processes());
+        self.gear().wait(managers.wait_ready(PATIENCE))?;
         Ok(())
     }
 

@@ -1,16 +1,10 @@
-use std::path::{Path, PathBuf};
-
 use anyhow::Result;
 
+use crate::install::chart;
 use crate::stage::{Stage, through_gate};
 
 /// The release of the chart that belongs to one stage.
 const RELEASE: &str = "confined";
-
-/// Where the chart is.
-pub fn chart() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/capmaas")
-}
 
 /// The chart, installed for one namespace.
 impl Stage<'_> {

@@ -12,7 +12,7 @@ pub struct Controller {
     kubeconfig: PathBuf,
     log: PathBuf,
     args: Mutex<Vec<String>>,
-    maas: Mutex<(String, String)>,
+    environment: Mutex<Vec<(String, String)>>,
     /// Where in the log the present process begins.
     begins: Mutex<usize>,
     child: Mutex<Option<Child>>,
@@ -45,7 +45,7 @@ impl Controller {
             kubeconfig: kubeconfig.to_owned(),
             log: log.to_owned(),
             args: Mutex::new(args),
-            maas: Mutex::new(maas),
+            environment: Mutex::new(credentials(&maas.0, &maas.1)),
             begins: Mutex::new(0),
             child: Mutex::new(None),
         }
@@ -60,7 +60,7 @@ impl Controller {
         *self.begins.lock().expect("no panic") = self.log().len();
         let log = File::options().create(true).append(true).open(&self.log)?;
         let args = self.args.lock().expect("no panic").clone();
-        let (endpoint, key) = self.maas.lock().expect("no panic").clone();
+        let environment = self.environment.lock().expect("no panic").clone();
         // It must not outlive us, however we end.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
@@ -68,8 +68,7 @@ impl Controller {
             .args(&args)
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
-            .env("MAAS_ENDPOINT", endpoint)
-            .env("MAAS_API_KEY", key)
+            .envs(environment)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -81,12 +80,24 @@ impl Controller {
 
     /// Uses another MAAS or key from the next start on.
     pub fn use_maas(&self, endpoint: &str, key: &str) {
-        *self.maas.lock().expect("no panic") = (endpoint.to_owned(), key.to_owned());
+        self.use_environment(credentials(endpoint, key));
+    }
+
+    /// Has this environment, and nothing else of MAAS, from the next start on.
+    pub fn use_environment(&self, environment: Vec<(String, String)>) {
+        *self.environment.lock().expect("no panic") = environment;
     }
 
     /// Adds a flag from the next start on.
     pub fn use_flag(&self, flag: &str) {
         self.args.lock().expect("no panic").push(flag.to_owned());
+    }
+
+    /// Has other flags in the place of some from the next start on.
+    pub fn replace_flags(&self, before: &[String], after: &[String]) {
+        let mut args = self.args.lock().expect("no panic");
+        args.retain(|flag| !before.contains(flag));
+        args.extend_from_slice(after);
     }
 
     /// Replaces a flag from the next start on.
@@ -196,6 +207,11 @@ impl Controller {
         }
         bail!("the controller does not watch after a minute:\n{}", self.log_tail(15))
     }
+}
+
+fn credentials(endpoint: &str, key: &str) -> Vec<(String, String)> {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    vec![variable("MAAS_ENDPOINT", endpoint), variable("MAAS_API_KEY", key)]
 }
 
 impl Drop for Controller {

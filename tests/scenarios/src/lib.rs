@@ -6,6 +6,7 @@ mod companion;
 mod confined;
 mod controller;
 mod dice;
+mod install;
 mod kubelet;
 mod machine;
 mod manifests;
@@ -21,13 +22,13 @@ use maas_sim::Inventory;
 
 pub use colleague::Colleague;
 pub use companion::Companion;
-pub use confined::chart;
 pub use controller::{Controller, controller_binary};
 pub use dice::Dice;
+pub use install::{Pod, chart, install_chart};
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use stage::{Stage, StageOptions, eventually, install_chart, is_passing};
+pub use stage::{Stage, StageOptions, eventually, is_passing};
 
 /// The inventory in a file, else the built-in one.
 ///

@@ -1,5 +1,5 @@
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,13 +11,10 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use maas_sim::{ClockMode, Inventory, Options, Simulator};
 
-use crate::confined::chart;
 use crate::controller::{Controller, controller_binary};
+use crate::install::install_chart;
 use crate::machine::Machine;
 use crate::quick;
-
-/// The namespace the chart is installed in.
-const SYSTEM: &str = "capmaas-system";
 
 /// A namespace, a MAAS and a controller of one's own, on a shared control plane.
 pub struct Stage<'a> {
@@ -66,34 +63,6 @@ impl Default for StageOptions {
     }
 }
 
-/// Installs the chart once a plane and returns a kubeconfig of its ServiceAccount.
-///
-/// # Errors
-/// When Helm or the API server refuse.
-pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
-    static INSTALLED: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
-    let installed = INSTALLED.get_or_init(|| install(plane).map_err(|e| format!("{e:#}")));
-    installed.clone().map_err(anyhow::Error::msg)
-}
-
-fn install(plane: &ManagementPlane) -> Result<PathBuf> {
-    // The Deployment never runs here; the credentials in it are not those of any scenario.
-    let values = [
-        ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
-        ("maas.apiKey", "a:b:c"),
-        ("image.repository", "none"),
-    ];
-    plane.helm_install(&chart(), "capmaas", SYSTEM, &values)?;
-    let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
-    for kind in kinds {
-        let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");
-        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name])?;
-    }
-    let kubeconfig = plane.dir().join("capmaas-manager.kubeconfig");
-    plane.service_account_kubeconfig(SYSTEM, "capmaas-manager", &kubeconfig)?;
-    Ok(kubeconfig)
-}
-
 /// A gate in front of the plane's API server and this MAAS.
 async fn open_gate(plane: &ManagementPlane, maas: &Simulator) -> Result<Gate> {
     let region = format!("http://{}", maas.address());
@@ -120,6 +89,21 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// When anything does not start.
     pub async fn set(
+        plane: &'a ManagementPlane,
+        namespace: &str,
+        options: StageOptions,
+    ) -> Result<Stage<'a>> {
+        let stage = Self::prepare(plane, namespace, options).await?;
+        stage.controller.start()?;
+        stage.controller.watching().await?;
+        Ok(stage)
+    }
+
+    /// The same, with a controller that has not been started yet.
+    ///
+    /// # Errors
+    /// When anything else does not start.
+    pub async fn prepare(
         plane: &'a ManagementPlane,
         namespace: &str,
         options: StageOptions,
@@ -153,8 +137,6 @@ impl<'a> Stage<'a> {
         let controller = Arc::new(controller);
         let killed = controller.clone();
         gate.kills_with(move || killed.kill());
-        controller.start()?;
-        controller.watching().await?;
         let client = plane.client();
         let namespace = namespace.to_owned();
         let (not_ours, quick) = (vec![], false);

@@ -17,6 +17,7 @@ mod policies;
 mod requirements;
 mod support;
 mod takeover;
+mod tls;
 mod two_actors;
 
 use control_plane::ManagementPlane;

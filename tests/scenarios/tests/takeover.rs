@@ -1,10 +1,12 @@
 //! Objects and machines of the Go provider are taken over as they are.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use maas_sim::MachineView;
-use scenarios::{Machine, Stage};
+use scenarios::{Machine, Pod, Stage};
 
-use crate::support::{stage_on, story};
+use crate::support::{stage, stage_on, story};
 
 const RACK: &[&str] = &[
     "{hostname: old-1, cores: 4, memory: 8192, zone: az1, status: Deployed, owner: admin, power: 'on'}",
@@ -45,4 +47,66 @@ async fn a_machine_of_the_go_provider_is_taken_over_untouched() -> Result<()> {
     // The other one belongs to nobody's object and stays: it is not ours to release.
     stage.maas.operator(&other.system_id, maas_sim::OperatorAct::Owner(None))?;
     stage.strike_leaving(&["old-a1b2c3.maas"]).await
+}
+
+/// The flags that are not the stage's own matter.
+fn about_maas(args: Vec<String>) -> Vec<String> {
+    args.into_iter().filter(|arg| arg.starts_with("--maas")).collect()
+}
+
+/// The chart takes the Go provider's Secret as it is, under the newer names and under the older ones; and a key that is
+/// replaced in it is found without a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_of_the_go_provider_leads_to_maas() -> Result<()> {
+    let stage = stage("takeover-secret").await?;
+    stage.cluster("c", "", "")?;
+    let url = format!("{}/MAAS", stage.gate.maas_url());
+    let names = [("MAAS_ENDPOINT", "MAAS_API_KEY"), ("MAAS_API_URL", "MAAS_API_TOKEN")];
+    let mut before = vec![];
+    for (endpoint, key) in names {
+        let folder = stage.folder().join(key);
+        let secret = BTreeMap::from([(endpoint, url.clone()), (key, stage.maas.api_key())]);
+        let pod = Pod::with_credentials(stage.plane, &secret, &folder)?;
+        stage.controller.kill();
+        stage.controller.use_environment(pod.environment);
+        let flags = about_maas(pod.args);
+        stage.controller.replace_flags(&before, &flags);
+        before = flags;
+        stage.controller.start()?;
+        stage.controller.watching().await?;
+        let machine = key.to_lowercase().replace('_', "-");
+        stage.machine("c", &Machine::worker(&machine))?;
+        stage.provisioned(&machine).await?;
+
+        let new = stage.maas.replace_key("admin")?;
+        stage.cluster_reason("c", "MaasAvailable", "MaasUnauthorized").await?;
+        std::fs::write(folder.join("maas").join(key), new)?;
+        stage.cluster_reason("c", "MaasAvailable", "MaasAvailable").await?;
+    }
+    stage.strike().await
+}
+
+/// A Secret without any of the names ends the controller, with the names in its log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_under_other_names_is_told_which_are_understood() -> Result<()> {
+    let stage = stage("takeover-names").await?;
+    let secret = BTreeMap::from([("endpoint", "http://maas".into()), ("key", "a:b:c".into())]);
+    let pod = Pod::with_credentials(stage.plane, &secret, &stage.folder().join("pod"))?;
+    let flags = about_maas(pod.args);
+    stage.controller.kill();
+    stage.controller.replace_flags(&[], &flags);
+    let at = |name: &str| [(name.to_owned(), format!("{}/MAAS", stage.gate.maas_url()))];
+    for (environment, missing) in
+        [(vec![], "MAAS_ENDPOINT"), (at("MAAS_ENDPOINT").to_vec(), "MAAS_API_KEY")]
+    {
+        stage.controller.use_environment(environment);
+        stage.controller.start()?;
+        let end = stage.controller.watching().await.err().context("it cannot run")?;
+        ensure!(format!("{end:#}").contains(missing), "{end:#}");
+    }
+    stage.use_key(&stage.maas.api_key());
+    stage.controller.replace_flags(&flags, &[]);
+    stage.controller.start()?;
+    stage.controller.watching().await?;
+    stage.strike().await
 }

@@ -2,6 +2,6 @@
 //! or lost, and everything goes on once the cause is gone.
 
 mod access;
-pub(crate) mod certificate;
+mod certificate;
 mod ownership;
 mod requests;

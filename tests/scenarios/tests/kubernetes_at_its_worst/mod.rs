@@ -1,5 +1,6 @@
 //! Kubernetes refuses, forgets and changes: no machine is lost or taken twice over it.
 
+mod definitions;
 mod edits;
 mod refusals;
 mod statuses;

@@ -1,6 +1,9 @@
 //! The status is lost, as in a restore or a move.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
+use gate::{Act, Call, Rule, Side};
 use maas_sim::{MachineFaults, OperatorAct};
 use scenarios::{Machine, Stage, StageOptions, eventually};
 
@@ -38,7 +41,7 @@ async fn a_status_that_is_lost_is_told_anew() -> Result<()> {
     .await?;
     stage.delete("machines.cluster.x-k8s.io", "w")?;
     eventually("the release has begun", 60, async || Ok(stage.calls("release").pop())).await?;
-    stage.maas.advance(std::time::Duration::from_secs(60));
+    stage.maas.advance(Duration::from_secs(60));
     stage.strike().await
 }
 
@@ -93,4 +96,50 @@ async fn a_status_that_is_lost_while_the_machine_goes_stops_nothing() -> Result<
     let records = stage.maas.dns_records();
     ensure!(records[0].addresses.len() == 1, "the other one alone: {records:?}");
     stage.strike().await
+}
+
+/// MAAS has given a machine, and before the object can be told which, its status is lost: no second one is taken. Neither
+/// when the controller dies at that very moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_that_is_lost_while_a_machine_is_taken_costs_no_second_one() -> Result<()> {
+    let stage = stage("kube-status-taking").await?;
+    stage.cluster("c", "", "")?;
+    for (name, dies) in [("lives", false), ("dies", true)] {
+        // It has a status before a machine is taken.
+        let unready = Machine { bootstrap: None, ..Machine::worker(name) };
+        stage.machine("c", &unready)?;
+        eventually("its status says what it waits for", 40, async || {
+            Ok(stage.condition(name, "MachineDeployed").await?.filter(|c| c.status == "False"))
+        })
+        .await?;
+        let told = |call: &Call| call.method == "PATCH" && has(&call.body, "providerID");
+        let act = if dies { Act::KillBefore } else { Act::Delay(Duration::from_secs(15)) };
+        stage.gate.add(Rule::when(Side::Kubernetes, told, act).times(1));
+        let kills = *stage.gate.kills().borrow();
+        stage.maas.clear_calls();
+        stage.bootstrap_secret("c", name, &format!("#cloud-config\n# of {name}\n"))?;
+        eventually("the object is about to be told", 60, async || {
+            let delayed = stage.gate.calls().iter().any(|c| c.act == Some("delay"));
+            let killed = *stage.gate.kills().borrow() > kills;
+            Ok((if dies { killed } else { delayed }).then_some(()))
+        })
+        .await?;
+        let object = stage.machines().get(name).await?;
+        ensure!(object.spec.provider_id.is_none(), "the scenario came too late: {:?}", object.spec);
+        lose_status(&stage, "maasmachine", name)?;
+        if dies {
+            stage.controller.start()?;
+            stage.controller.watching().await?;
+        }
+        let host = stage.provisioned(name).await?;
+        ensure!(host.deploys == 1, "{host:?}");
+        ensure!(stage.calls("allocate").len() == 1, "{:?}", story(&stage));
+        stage.gate.clear_rules();
+    }
+    ensure!(stage.held().len() == 2, "{:?}", stage.held());
+    stage.strike().await
+}
+
+fn has(body: &[u8], word: &str) -> bool {
+    String::from_utf8_lossy(body).contains(word)
 }

@@ -98,6 +98,8 @@ async fn b125_what_happens_while_the_watches_are_silent_is_noticed() -> Result<(
     stage.gate.silence_streams();
     stage.machine("c", &Machine::worker("coming"))?;
     stage.delete("machines.cluster.x-k8s.io", "going")?;
+    // The controller gives up a silent watch after 75 seconds. The rest is patience: the watch is opened and everything listed
+    // anew, and then the machine is deployed, all on a computer that may be busy with other scenarios.
     eventually("the new machine is provisioned", 150, async || {
         let said = stage.condition("coming", "MachineDeployed").await?;
         Ok(said.filter(|c| c.status == "True"))

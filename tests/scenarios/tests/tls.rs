@@ -1,0 +1,91 @@
+//! MAAS behind TLS: a front that shows certificates, and who vouches for them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate authority.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    /// Puts its own certificate into a file, as whoever wants it to be trusted.
+    pub(crate) fn into_file(&self, file: &Path) -> Result<()> {
+        Ok(std::fs::write(file, self.0.pem())?)
+    }
+
+    /// A certificate for MAAS.
+    pub(crate) fn vouch(&self) -> Result<TlsAcceptor> {
+        self.vouch_until(4000)
+    }
+
+    /// A certificate for MAAS that ends with the first day of a year.
+    pub(crate) fn vouch_until(&self, year: i32) -> Result<TlsAcceptor> {
+        let mut params = CertificateParams::new(["localhost".into(), "127.0.0.1".into()])?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.0)?;
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// Serves a MAAS over TLS.
+pub(crate) struct TlsFront {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    acceptor: Arc<Mutex<TlsAcceptor>>,
+    open: Arc<Mutex<Vec<AbortHandle>>>,
+}
+
+impl TlsFront {
+    /// A front that shows this certificate.
+    pub(crate) async fn of(behind: SocketAddr, certificate: TlsAcceptor) -> Result<Self> {
+        let acceptor = Arc::new(Mutex::new(certificate));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let open = Arc::<Mutex<Vec<AbortHandle>>>::default();
+        let (current, opened) = (acceptor.clone(), open.clone());
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let acceptor = current.lock().expect("no panic").clone();
+                let connection = tokio::spawn(async move {
+                    let mut outside = acceptor.accept(socket).await.ok()?;
+                    let mut inside = TcpStream::connect(behind).await.ok()?;
+                    tokio::io::copy_bidirectional(&mut outside, &mut inside).await.ok()
+                });
+                opened.lock().expect("no panic").push(connection.abort_handle());
+            }
+        });
+        Ok(Self { address, acceptor, open })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}/MAAS", self.address)
+    }
+
+    /// Shows another certificate from now on, as after a restart.
+    pub(crate) fn show(&self, certificate: TlsAcceptor) {
+        *self.acceptor.lock().expect("no panic") = certificate;
+        self.open.lock().expect("no panic").drain(..).for_each(|connection| connection.abort());
+    }
+}
