@@ -377,3 +377,18 @@ fn what_maas_says_of_a_deployment_is_followed_at_a_measured_pace() {
     let second = told_after(&mut world, 10, "Rebooting");
     assert!(second.ends_with(": Rebooting"), "{second}");
 }
+
+/// A definition that is not served for a moment looks like an object that is gone; no watch tells when it is back.
+#[test]
+fn a_finalizer_that_cannot_be_removed_is_tried_again_even_if_the_object_seems_gone() {
+    let mut world = World::with_machine(false);
+    world.reconcile(NAME);
+    world.kube.delete("MaasMachine", NAME);
+    world.reconcile(NAME);
+    world.maas.time_passes();
+    let told = world.reconcile_with(NAME, |_, _, step| match step {
+        Step::Do(Effect::Patch { .. }) => Turn::Fails(Category::NotFound, false),
+        _ => Turn::Answered,
+    });
+    assert!(told.done().unwrap().requeue.is_some());
+}

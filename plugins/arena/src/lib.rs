@@ -45,7 +45,8 @@ mod wasm {
             }
             let missing = (wanted - self.end.get()).div_ceil(PAGE);
             // A memory with a maximum may have room for what is needed and not for more.
-            let grown = [missing.max(STEP), missing].into_iter().any(|n| memory_grow::<0>(n) != usize::MAX);
+            let grown =
+                [missing.max(STEP), missing].into_iter().any(|n| memory_grow::<0>(n) != usize::MAX);
             self.end.set(memory_size::<0>() * PAGE);
             grown
         }

@@ -110,7 +110,8 @@ impl Run<'_> {
             },
             Ok(Reply::Absent) => {
                 self.give_back(owned.clone(), &machine.system_id)?;
-                return Err(self.untouched(None));
+                // The definition may only not be served for a moment.
+                return Err(self.untouched(Some(self.seen.settings.poll)));
             }
             _ => return Err(self.untouched(Some(1))),
         };

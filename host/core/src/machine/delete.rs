@@ -228,7 +228,8 @@ impl Run<'_> {
         let patch = ObjectPatch { finalizers: Some(finalizers), ..Default::default() };
         match self.patch(patch)? {
             Ok(()) => Err(self.untouched(None)),
-            Err(error) if error.category == Category::NotFound => Err(self.untouched(None)),
+            // "Not found" may also mean that the definition is not served for a moment: then the object will be there
+            // again, unchanged, and no watch tells of it.
             Err(error) => Err(self.patch_failed(&error)),
         }
     }
