@@ -14,7 +14,13 @@ fuzz_target!(|data: &[u8]| {
         head[..3].iter().fold(0u16, |sum, b| sum * 10 + u16::from(b.wrapping_sub(b'0') % 10));
     let html = head[3] == b'h';
     let retry_after = body.first_chunk().map(|b| u64::from_le_bytes(*b));
-    answers::refuses(&Answer { status, html, retry_after, body: body.to_vec(), ..Answer::default() });
+    answers::refuses(&Answer {
+        status,
+        html,
+        retry_after,
+        body: body.to_vec(),
+        ..Answer::default()
+    });
     let text = String::from_utf8_lossy(body);
     let (before, after) = text.split_once('|').unwrap_or((&text, ""));
     for form in [false, true] {
