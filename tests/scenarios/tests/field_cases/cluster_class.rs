@@ -22,10 +22,7 @@ metadata: {name: class}
 spec:
   template:
     spec:
-      kubeadmConfigSpec:
-        clusterConfiguration:
-          etcd:
-            external: {endpoints: ['https://127.0.0.1:2379'], caFile: /e/ca, certFile: /e/c, keyFile: /e/k}
+      kubeadmConfigSpec: {initConfiguration: {nodeRegistration: {taints: []}}}
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: ClusterClass
@@ -72,5 +69,6 @@ async fn b103_the_templates_of_a_cluster_class_can_be_applied_and_tried() -> Res
     let of = "topology.cluster.x-k8s.io/owned";
     let cloned = ["-n", &stage.namespace, "get", "maasmachinetemplates", "-l", of, "-o", "name"];
     ensure!(!stage.plane.kubectl(&cloned)?.is_empty(), "the machine's template was not cloned");
+    eventually("a host is taken for it", 90, async || Ok(stage.held().first().map(drop))).await?;
     stage.strike().await
 }
