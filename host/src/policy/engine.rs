@@ -80,7 +80,6 @@ impl Engine {
             .max_memory_size(LARGEST_MEMORY)
             .linear_memory_keep_resident(1 << 20)
             .table_keep_resident(64 << 10)
-            .decommit_batch_size(SLOTS / 2)
             .pagemap_scan(Enabled::Auto);
         let mut config = base();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));

@@ -37,10 +37,11 @@ async fn allocating(how: &str) -> Policies {
 
 /// This question gets no answer, and it is said whose fault that is.
 async fn refused(policies: &Policies, question: Question, category: &str, words: &str) -> Refused {
-    let Reply::Refused(refused) = policies.ask(question).await else {
-        panic!("{category} {words}: it was answered");
+    let ask = async || match policies.ask(question.clone()).await {
+        Reply::Refused(refused) => refused,
+        _ => panic!("{category} {words}: it was answered"),
     };
-    assert_eq!(refused.category, category, "{refused:?}");
+    let refused = super::ended(category, ask).await;
     assert!(refused.message.contains(words), "{words}: {refused:?}");
     let policy = refused.policy.clone().expect("it says who gave no answer");
     assert_eq!(policy.name, "hostile 0.1.0");

@@ -7,16 +7,29 @@ mod load;
 mod tables;
 
 use capmaas::policy::{Choices, Engine, Policies};
-use capmaas_core::policy::{Constraints, Name, Shortlisting};
+use capmaas_core::policy::{Constraints, Name, Refused, Shortlisting};
 
 use super::guest::{Guest, at, named, proposing};
 use super::questions::{compiler, component, name, naming, refused, shortlist};
 
+/// Asks until the call does not end by time, unless it has to: on a busy machine a guest may be stopped before it has gone
+/// too far.
+async fn ended(category: &str, mut ask: impl AsyncFnMut() -> Refused) -> Refused {
+    let mut refused = ask().await;
+    for _ in 0..20 {
+        if refused.category != "timeout" || category == "timeout" {
+            break;
+        }
+        refused = ask().await;
+    }
+    assert_eq!(refused.category, category, "{refused:?}");
+    refused
+}
+
 /// Asks a guest that proposes like this; afterwards the engine still answers others.
 async fn ends_with(category: &str, guest: Guest) -> String {
     let policies = naming(component(guest.wasm())).await.unwrap();
-    let refused = refused(&policies).await;
-    assert_eq!(refused.category, category, "{refused:?}");
+    let refused = ended(category, async || refused(&policies).await).await;
     let policy = refused.policy.expect("it says who gave no answer");
     assert_eq!(policy.name, "guest 1.0.0");
     assert!(refused.message.chars().count() <= 300, "{}", refused.message);
