@@ -26,7 +26,7 @@ impl Authority {
     }
 
     /// Writes its certificate, as an operator who wants it to be trusted.
-    fn into_file(&self, file: &Path) {
+    fn write_to(&self, file: &Path) {
         std::fs::write(file, self.0.pem()).unwrap();
     }
 
@@ -102,7 +102,7 @@ impl Guarded {
 
     /// A client that trusts whom the CA file names, for now the proxy's authority.
     fn client(&self) -> Client {
-        self.authority.into_file(&self.ca_file());
+        self.authority.write_to(&self.ca_file());
         Client::new(Options { ca_file: Some(self.ca_file()), ..self.options() }).unwrap()
     }
 }
@@ -153,7 +153,7 @@ async fn the_authority_of_the_ca_file_is_trusted() {
 async fn the_authority_of_another_ca_file_is_not() {
     let guarded = Guarded::start().await;
     let client = guarded.client();
-    Authority::new().into_file(&guarded.ca_file());
+    Authority::new().write_to(&guarded.ca_file());
     let error = failed(client.read(&Read::Version).await);
     assert_eq!(error.category, Category::Tls, "{error:?}");
 }
@@ -166,7 +166,7 @@ async fn a_new_authority_takes_the_place_of_the_old_one_when_the_file_changes() 
     let new = Authority::new();
     guarded.show(new.server());
     refuses(&client).await;
-    new.into_file(&guarded.ca_file());
+    new.write_to(&guarded.ca_file());
     serves(&client).await;
     // Whoever still has the old one's signature is not MAAS any more.
     guarded.show(guarded.authority.server());
@@ -179,7 +179,7 @@ async fn an_authority_that_is_taken_away_is_not_trusted_for_longer() {
     let client = guarded.client();
     serves(&client).await;
     // MAAS shows the same certificate, over a connection that is open: only the file has changed.
-    Authority::new().into_file(&guarded.ca_file());
+    Authority::new().write_to(&guarded.ca_file());
     refuses(&client).await;
 }
 
@@ -199,7 +199,7 @@ async fn a_file_that_cannot_be_used_leaves_the_last_good_authority_and_is_told()
     guarded.show(new.server());
     let error = refuses(&client).await;
     assert!(error.message.contains("ca.crt"), "{error:?}");
-    new.into_file(&guarded.ca_file());
+    new.write_to(&guarded.ca_file());
     serves(&client).await;
     guarded.show(Authority::new().server());
     let error = refuses(&client).await;

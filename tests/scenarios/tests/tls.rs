@@ -23,7 +23,7 @@ impl Authority {
     }
 
     /// Puts its own certificate into a file, as whoever wants it to be trusted.
-    pub(crate) fn into_file(&self, file: &Path) -> Result<()> {
+    pub(crate) fn write_to(&self, file: &Path) -> Result<()> {
         Ok(std::fs::write(file, self.0.pem())?)
     }
 

@@ -22,7 +22,7 @@ async fn an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<()> {
     ensure!(stage.maas.calls().is_empty(), "the key went to an unknown server");
 
     let ca = stage.folder().join("ca.pem");
-    authority.into_file(&ca)?;
+    authority.write_to(&ca)?;
     stage.controller.kill();
     stage.controller.use_flag(&format!("--maas-ca-file={}", ca.display()));
     stage.controller.start()?;

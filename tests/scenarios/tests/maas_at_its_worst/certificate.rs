@@ -21,7 +21,7 @@ impl Guarded {
         let authority = Authority::new()?;
         let front = TlsFront::of(stage.maas.address(), authority.vouch()?).await?;
         let ca = stage.folder().join("ca.pem");
-        authority.into_file(&ca)?;
+        authority.write_to(&ca)?;
         stage.controller.kill();
         stage.controller.use_maas(&front.url(), &stage.maas.api_key());
         stage.controller.use_flag(&format!("--maas-ca-file={}", ca.display()));
@@ -110,7 +110,7 @@ async fn a_new_authority_is_trusted_when_its_file_has_it() -> Result<()> {
         Ok(said.any(|m| m.contains("ca.pem")).then_some(()))
     })
     .await?;
-    new.into_file(&maas.ca)?;
+    new.write_to(&maas.ca)?;
     available(&stage).await?;
     stage.machine("c", &Machine::worker("w"))?;
     stage.provisioned("w").await?;
