@@ -270,3 +270,44 @@ fn slot(choices: &mut Choices, kind: Kind) -> &mut Choice {
         Kind::FailureHandling => &mut choices.failure_handling,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Cli, RunFlags};
+    use crate::maas::ApiKey;
+
+    const ENDPOINT: &str = "--maas-endpoint=http://maas.example.com:5240/MAAS";
+
+    fn flags(more: &[String]) -> RunFlags {
+        let given = ["capmaas", ENDPOINT].map(str::to_owned);
+        Cli::try_parse_from(given.iter().chain(more)).unwrap().run
+    }
+
+    #[test]
+    fn the_key_of_a_file_counts_before_that_of_the_flag_and_absent_files_leave_it_to_the_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["MAAS_API_KEY", "MAAS_API_TOKEN"].map(|name| folder.path().join(name));
+        let by_file = files.each_ref().map(|f| format!("--maas-api-key-file={}", f.display()));
+        let by_flag = ["--maas-api-key=a:b:flag".to_owned()];
+        let given = flags(&[&by_file[..], &by_flag].concat());
+        let key = |text: &str| ApiKey::parse(text).unwrap();
+        let found = given.maas().unwrap();
+        // A file that comes later is found when MAAS refuses this key.
+        assert_eq!((found.key, found.key_files), (key("a:b:flag"), files.to_vec()));
+        std::fs::write(&files[1], "a:b:older").unwrap();
+        assert_eq!(given.maas().unwrap().key, key("a:b:older"));
+        std::fs::write(&files[0], "a:b:newer").unwrap();
+        assert_eq!(given.maas().unwrap().key, key("a:b:newer"));
+    }
+
+    #[test]
+    fn without_any_key_files_and_variables_are_named() {
+        let absent = ["--maas-api-key-file=/absent/MAAS_API_KEY".to_owned()];
+        let error = format!("{:#}", flags(&absent).maas().unwrap_err());
+        for named in ["/absent/MAAS_API_KEY", "MAAS_API_KEY_FILE", "--maas-api-key"] {
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}
