@@ -85,7 +85,8 @@ fn of_maas(call: &Call) -> String {
     if !words.is_empty() {
         name.push_str(&format!(" {}", words.join(",")));
     }
-    name
+    // Whether a machine is asked for alone or with others is a matter of the moment.
+    if name == "GET machines id" { "GET machines/{}".into() } else { name }
 }
 
 fn key(pair: &str) -> &str {
@@ -156,6 +157,13 @@ mod tests {
         let one = of("/MAAS/api/2.0/machines/abc/?op=deploy");
         assert_eq!(one, of("/MAAS/api/2.0/machines/xyz/?op=deploy"));
         assert_eq!(one, "POST machines/{} op=deploy");
+    }
+
+    #[test]
+    fn a_machine_is_looked_at_alone_or_with_others() {
+        let of = |target| name_of(&call(Side::Maas, "GET", target, ""));
+        assert_eq!(of("/MAAS/api/2.0/machines/?id=abc&id=xyz"), of("/MAAS/api/2.0/machines/abc/"));
+        assert_ne!(of("/MAAS/api/2.0/machines/?agent_name=a"), of("/MAAS/api/2.0/machines/abc/"));
     }
 
     #[test]
