@@ -7,10 +7,12 @@
 mod body;
 mod certificate;
 mod forward;
+mod front;
 mod gate;
 mod record;
 mod rule;
 
+pub use front::{Authority, TlsFront};
 pub use gate::{Gate, Upstream};
 pub use record::{Call, Side};
 pub use rule::{Act, Rule};

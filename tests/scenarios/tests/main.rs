@@ -17,7 +17,6 @@ mod policies;
 mod requirements;
 mod support;
 mod takeover;
-mod tls;
 mod two_actors;
 
 use control_plane::ManagementPlane;

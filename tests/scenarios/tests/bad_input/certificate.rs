@@ -1,10 +1,10 @@
 //! MAAS behind TLS, with a certificate authority of its own.
 
 use anyhow::{Result, ensure};
+use gate::{Authority, TlsFront};
 use scenarios::Machine;
 
 use crate::support::stage;
-use crate::tls::{Authority, TlsFront};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b027_an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<()> {
@@ -13,7 +13,7 @@ async fn b027_an_unknown_authority_is_not_trusted_until_it_is_given() -> Result<
     let front = TlsFront::of(stage.maas.address(), authority.vouch()?).await?;
     let key = stage.maas.api_key();
     stage.controller.kill();
-    stage.controller.use_maas(&front.url(), &key);
+    stage.controller.use_maas(&format!("{}/MAAS", front.url()), &key);
     stage.controller.start()?;
     stage.controller.watching().await?;
     stage.cluster("c", "", "")?;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use gate::{Authority, TlsFront};
 use scenarios::{Machine, Stage, eventually};
 
 use crate::support::{stage, story};
-use crate::tls::{Authority, TlsFront};
 
 /// A MAAS behind TLS, and the file with the authority that the controller trusts for it.
 struct Guarded {
@@ -23,12 +23,22 @@ impl Guarded {
         let ca = stage.folder().join("ca.pem");
         authority.give_to(&ca)?;
         stage.controller.kill();
-        stage.controller.use_maas(&front.url(), &stage.maas.api_key());
+        stage.controller.use_maas(&format!("{}/MAAS", front.url()), &stage.maas.api_key());
         stage.controller.use_flag(&format!("--maas-ca-file={}", ca.display()));
         stage.controller.start()?;
         stage.controller.watching().await?;
         Ok(Self { authority, front, ca })
     }
+}
+
+/// A stage whose MAAS is behind TLS, with a control plane that serves.
+async fn serving(namespace: &str) -> Result<(Stage<'static>, Guarded)> {
+    let stage = stage(namespace).await?;
+    let maas = Guarded::with(&stage).await?;
+    stage.cluster("c", "", "")?;
+    stage.machine("c", &Machine::control_plane("cp"))?;
+    stage.reason("cp", "DNSAttached", "DNSAttached").await?;
+    Ok((stage, maas))
 }
 
 /// Waits until MAAS serves again: after some refusals it is asked once a minute.
@@ -45,12 +55,7 @@ async fn available(stage: &Stage<'_>) -> Result<()> {
 /// A certificate that nobody vouches for gets no key; what runs stays as it is, and all is well with the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_certificate_is_not_trusted_and_the_old_one_still_is() -> Result<()> {
-    let stage = stage("worst-certificate").await?;
-    let maas = Guarded::with(&stage).await?;
-    stage.cluster("c", "", "")?;
-    stage.machine("c", &Machine::control_plane("cp"))?;
-    stage.reason("cp", "DNSAttached", "DNSAttached").await?;
-
+    let (stage, maas) = serving("worst-certificate").await?;
     maas.front.show(Authority::new()?.vouch()?);
     let message = stage.cluster_reason("c", "MaasAvailable", "MaasCertificateUntrusted").await?;
     ensure!(message.contains("give its CA to capmaas"), "{message}");
@@ -69,13 +74,8 @@ async fn another_certificate_is_not_trusted_and_the_old_one_still_is() -> Result
 /// Everybody's certificate runs out one day. It is said to have, and all goes on when MAAS has another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_has_expired_is_said_to_have_until_it_is_renewed() -> Result<()> {
-    let stage = stage("worst-expired").await?;
-    let maas = Guarded::with(&stage).await?;
-    stage.cluster("c", "", "")?;
-    stage.machine("c", &Machine::control_plane("cp"))?;
-    stage.reason("cp", "DNSAttached", "DNSAttached").await?;
-
-    maas.front.show(maas.authority.vouch_until(2020)?);
+    let (stage, maas) = serving("worst-expired").await?;
+    maas.front.show(maas.authority.vouch_with(|c| c.not_after = rcgen::date_time_ymd(2020, 1, 1))?);
     let message = stage.cluster_reason("c", "MaasAvailable", "MaasCertificateExpired").await?;
     ensure!(message.contains("has expired") && message.contains("renew it"), "{message}");
     stage.machine("c", &Machine::worker("w"))?;
@@ -93,12 +93,7 @@ async fn a_certificate_that_has_expired_is_said_to_have_until_it_is_renewed() ->
 /// whoever can only show the old one's word gets no key any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_authority_is_trusted_when_its_file_has_it() -> Result<()> {
-    let stage = stage("worst-authority").await?;
-    let maas = Guarded::with(&stage).await?;
-    stage.cluster("c", "", "")?;
-    stage.machine("c", &Machine::control_plane("cp"))?;
-    stage.reason("cp", "DNSAttached", "DNSAttached").await?;
-
+    let (stage, maas) = serving("worst-authority").await?;
     let new = Authority::new()?;
     maas.front.show(new.vouch()?);
     stage.cluster_reason("c", "MaasAvailable", "MaasCertificateUntrusted").await?;
