@@ -1,6 +1,6 @@
 use anyhow::Result;
 
-use crate::install::chart;
+use crate::install::{VALUES, chart};
 use crate::stage::{Stage, through_gate};
 
 /// The release of the chart that belongs to one stage.
@@ -14,12 +14,8 @@ impl Stage<'_> {
     /// # Errors
     /// When Helm or the API server refuse.
     pub fn confine(&self) -> Result<()> {
-        let values = [
-            ("controller.namespace", self.namespace.as_str()),
-            ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
-            ("maas.apiKey", "a:b:c"),
-            ("image.repository", "none"),
-        ];
+        let own = ("controller.namespace", self.namespace.as_str());
+        let values: Vec<_> = VALUES.into_iter().chain([own]).collect();
         self.plane.helm_install(&chart(), RELEASE, &self.namespace, &values)?;
         let own = self.folder().join("confined.kubeconfig");
         self.plane.service_account_kubeconfig(&self.namespace, "capmaas-manager", &own)?;

@@ -15,6 +15,13 @@ pub fn chart() -> PathBuf {
 /// The namespace the chart is installed in.
 const SYSTEM: &str = "capmaas-system";
 
+/// The Deployment never runs here; the credentials in it are not those of any scenario.
+pub(crate) const VALUES: [(&str, &str); 3] = [
+    ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
+    ("maas.apiKey", "a:b:c"),
+    ("image.repository", "none"),
+];
+
 /// The folder of a plane, and what came of the installation there.
 type Installed = BTreeMap<PathBuf, std::result::Result<PathBuf, String>>;
 
@@ -32,13 +39,7 @@ pub fn install_chart(plane: &ManagementPlane) -> Result<PathBuf> {
 }
 
 fn install(plane: &ManagementPlane) -> Result<PathBuf> {
-    // The Deployment never runs here; the credentials in it are not those of any scenario.
-    let values = [
-        ("maas.endpoint", "http://maas.invalid:5240/MAAS"),
-        ("maas.apiKey", "a:b:c"),
-        ("image.repository", "none"),
-    ];
-    plane.helm_install(&chart(), "capmaas", SYSTEM, &values)?;
+    plane.helm_install(&chart(), "capmaas", SYSTEM, &VALUES)?;
     let kinds = ["maasclusters", "maasmachines", "maasmachinetemplates", "maasclustertemplates"];
     for kind in kinds {
         let name = format!("crd/{kind}.infrastructure.cluster.x-k8s.io");
