@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use capmaas::config::{Cli, Command, RunFlags};
-use capmaas::kube::{
-    Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect, own_definitions,
-};
+use capmaas::kube::{Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect};
 use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
 use capmaas::reconcile::World;
 use capmaas::{maas, serve, watch};
@@ -93,13 +91,8 @@ async fn prepare(
 /// Cluster API, and even our own definitions, may be installed after us. Watches that were opened before would find them
 /// as well, but until then nobody would be told what is missing.
 async fn wait_for_definitions(client: &kube::Client, waits: &signal::Sender<String>) -> ClusterApi {
-    let found = async || {
-        let found = ClusterApi::discover(client).await?;
-        own_definitions(client).await?;
-        anyhow::Ok(found)
-    };
     loop {
-        match found().await {
+        match ClusterApi::discover(client).await {
             Ok(found) => return found,
             Err(error) => {
                 let error = format!("{error:#}");

@@ -1,6 +1,7 @@
 use anyhow::{Result, bail};
 use capmaas_api::cluster_api::{Cluster, Machine};
 use capmaas_api::{MaasCluster, MaasMachine, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -17,19 +18,20 @@ pub struct ClusterApi {
 }
 
 impl ClusterApi {
-    /// Asks the server which versions it serves.
+    /// Asks the server which versions it serves, and whether it serves our own kinds.
     ///
     /// # Errors
-    /// When the API server does not answer, or Cluster API is not installed.
+    /// When the API server does not answer, Cluster API is not installed, or our definitions are not applied.
     pub async fn discover(client: &Client) -> Result<Self> {
-        let Some(version) =
-            served(client, names::CLUSTER_GROUP, &["v1beta2", "v1beta1"], &["Cluster", "Machine"])
-                .await?
-        else {
+        let groups = client.list_api_groups().await?.groups;
+        let (versions, kinds) = (["v1beta2", "v1beta1"], ["Cluster", "Machine"]);
+        let found = served(client, &groups, names::CLUSTER_GROUP, &versions, &kinds).await?;
+        let Some(version) = found else {
             bail!(
                 "the API server serves no Cluster and Machine in cluster.x-k8s.io/v1beta2 or v1beta1: install Cluster API"
             );
         };
+        own_definitions(client, &groups).await?;
         let kind = |kind: &str| {
             ApiResource::from_gvk(&GroupVersionKind::gvk(names::CLUSTER_GROUP, version, kind))
         };
@@ -95,18 +97,16 @@ impl ClusterApi {
 }
 
 /// Fails unless our own kinds are served.
-///
-/// # Errors
-/// When the API server does not answer, or our definitions are not applied.
-pub async fn own_definitions(client: &Client) -> Result<()> {
+async fn own_definitions(client: &Client, groups: &[APIGroup]) -> Result<()> {
     let kinds = [MaasCluster::kind(&()), MaasMachine::kind(&())];
     let version = MaasMachine::version(&());
     let kinds = [kinds[0].as_ref(), kinds[1].as_ref()];
-    if served(client, names::INFRASTRUCTURE_GROUP, &[version.as_ref()], &kinds).await?.is_none() {
+    let (group, versions) = (names::INFRASTRUCTURE_GROUP, [version.as_ref()]);
+    if served(client, groups, group, &versions, &kinds).await?.is_none() {
         bail!(
             "the API server serves no {} in {}/{version}: apply the definitions of capmaas (crds/)",
             kinds.join(" and "),
-            names::INFRASTRUCTURE_GROUP,
+            group,
         );
     }
     Ok(())
@@ -115,11 +115,11 @@ pub async fn own_definitions(client: &Client) -> Result<()> {
 /// The first of these versions that the server serves, if it serves all these kinds in it.
 async fn served<'v>(
     client: &Client,
+    groups: &[APIGroup],
     group: &str,
     versions: &[&'v str],
     kinds: &[&str],
 ) -> Result<Option<&'v str>> {
-    let groups = client.list_api_groups().await?.groups;
     let known = groups.iter().filter(|g| g.name == group).flat_map(|g| &g.versions);
     let known: Vec<&str> = known.map(|v| v.version.as_str()).collect();
     let Some(version) = versions.iter().find(|v| known.contains(v)) else {

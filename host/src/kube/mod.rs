@@ -13,7 +13,7 @@ mod status;
 mod workload;
 mod writes;
 
-pub use cluster_api::{ClusterApi, own_definitions};
+pub use cluster_api::ClusterApi;
 pub use connect::{Clients, connect};
 pub use errors::call_error;
 pub use events::Events;
