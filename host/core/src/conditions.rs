@@ -46,7 +46,7 @@ impl Conditions {
     }
 
     fn put(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        let before = self.before.iter().find(|c| c.kind == kind && c.status == status);
+        let before = self.known(kind).filter(|c| c.status == status);
         let since = before.and_then(|c| c.last_transition_time.clone());
         let condition = Condition {
             kind: kind.to_owned(),
@@ -73,26 +73,31 @@ impl Conditions {
         self.list.iter().find(|c| c.kind == kind)
     }
 
+    /// The condition with which the object came.
+    fn known(&self, kind: &str) -> Option<&Condition> {
+        self.before.iter().find(|c| c.kind == kind)
+    }
+
     /// The reason with which the object came.
     pub(crate) fn reason_before(&self, kind: &str) -> Option<&str> {
-        self.before.iter().find(|c| c.kind == kind)?.reason.as_deref()
+        self.known(kind)?.reason.as_deref()
     }
 
     /// What the condition says of this reason, if that was its reason.
     pub(crate) fn before(&self, kind: &str, reason: &str) -> Option<&str> {
-        let condition = self.before.iter().find(|c| c.kind == kind)?;
-        condition.message.as_deref().filter(|_| condition.reason.as_deref() == Some(reason))
+        let known = self.known(kind).filter(|c| c.reason.as_deref() == Some(reason));
+        known?.message.as_deref()
     }
 
     /// Whether the object was edited since the condition was set.
     pub(crate) fn edited_since(&self, kind: &str) -> bool {
-        let seen = self.before.iter().find(|c| c.kind == kind).and_then(|c| c.observed_generation);
+        let seen = self.known(kind).and_then(|c| c.observed_generation);
         seen.is_some() && seen != self.generation
     }
 
     /// Since when (Unix seconds) the condition has had this status, if it came with it.
     pub(crate) fn since(&self, kind: &str, status: &str) -> Option<u64> {
-        let before = self.before.iter().find(|c| c.kind == kind && c.status == status)?;
+        let before = self.known(kind).filter(|c| c.status == status)?;
         unix_seconds(before.last_transition_time.as_deref()?)
     }
 

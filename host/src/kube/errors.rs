@@ -28,12 +28,5 @@ pub fn call_error(error: &Error) -> CallError {
 
 /// The resolver knows no such name, so nothing was sent. Neither kube nor hyper has a type for that.
 fn unresolved(error: &Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(inner) = cause {
-        if inner.to_string().contains("failed to lookup address") {
-            return true;
-        }
-        cause = inner.source();
-    }
-    false
+    anyhow::Chain::new(error).any(|cause| cause.to_string().contains("failed to lookup address"))
 }

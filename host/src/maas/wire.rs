@@ -184,13 +184,8 @@ impl Wire {
 
 /// What a request that got no answer means for an effect.
 fn transport(error: &reqwest::Error) -> CallError {
-    use std::error::Error;
-    let mut text = String::new();
-    let mut cause: Option<&dyn Error> = error.source();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
+    let root = anyhow::Chain::new(error).skip(1).last();
+    let text = root.map(ToString::to_string).unwrap_or_default();
     let tls = text.contains("certificate") || text.contains("CertificateRequired");
     let category = match () {
         () if tls => Category::Tls,

@@ -193,7 +193,7 @@ impl Run<'_> {
     }
 
     pub(super) fn clamp(&self, delay: &Delay) -> u64 {
-        u64::from(delay.seconds).min(self.seen.settings.max_delay)
+        u64::from(delay.seconds.min(self.longest_delay()))
     }
 
     fn hold_back(&mut self, seconds: u64) {
