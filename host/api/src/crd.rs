@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
-use crate::{MaasCluster, MaasClusterTemplate, MaasMachine, MaasMachineTemplate};
+use crate::{MaasCluster, MaasClusterTemplate, MaasMachine, MaasMachineTemplate, MaasPolicy};
 
 /// All CustomResourceDefinitions, ready to be applied.
 ///
@@ -39,15 +39,17 @@ fn documents() -> Vec<Value> {
         finish(MaasClusterTemplate::crd(), cluster_template),
         finish(MaasMachine::crd(), machine),
         finish(MaasMachineTemplate::crd(), machine_template),
+        finish(MaasPolicy::crd(), policy),
     ]
 }
 
 fn finish(crd: CustomResourceDefinition, of_kind: fn(&mut Value)) -> Value {
     let mut doc = serde_json::to_value(crd).expect("a definition is JSON");
+    let served = doc["spec"]["versions"][0]["name"].clone();
     doc["metadata"]["labels"] = json!({
         // Cluster API finds the served version under the name of its contract.
-        "cluster.x-k8s.io/v1beta1": "v1beta1",
-        "cluster.x-k8s.io/v1beta2": "v1beta1",
+        "cluster.x-k8s.io/v1beta1": served,
+        "cluster.x-k8s.io/v1beta2": served,
         "cluster.x-k8s.io/provider": "infrastructure-maas",
         // Helm does not add it, and `clusterctl move` finds only kinds that carry it.
         "clusterctl.cluster.x-k8s.io": "",
@@ -183,16 +185,76 @@ fn machine_template(doc: &mut Value) {
     machine_spec(schema_of(doc), &["spec", "template", "spec"]);
 }
 
+fn policy(doc: &mut Value) {
+    // Policies stand beside Cluster API's contract: they are moved with the clusters that use them, and that is all.
+    let labels = doc["metadata"]["labels"].as_object_mut().expect("labels were set");
+    labels.retain(|name, _| !name.starts_with("cluster.x-k8s.io/v1"));
+    labels.insert("clusterctl.cluster.x-k8s.io/move".into(), json!(""));
+    let schema = schema_of(doc);
+    immutable(schema, &["spec", "kind"]);
+    default(schema, &["spec", "mode"], json!("Shadow"));
+    default(schema, &["spec", "suspend"], json!(false));
+    default(schema, &["spec", "source", "oci", "plainHttp"], json!(false));
+    let config = property(schema, &["spec", "config"]);
+    config.insert("type".into(), json!("object"));
+    config.insert("x-kubernetes-preserve-unknown-fields".into(), json!(true));
+    for source in ["file", "configMap", "oci"] {
+        let digest = property(schema, &["spec", "source", source, "digest"]);
+        digest.insert("pattern".into(), json!("^sha256:[0-9a-f]{64}$"));
+    }
+    for (source, name) in [("file", "path"), ("configMap", "name"), ("oci", "image")] {
+        property(schema, &["spec", "source", source, name]).insert("minLength".into(), json!(1));
+    }
+    property(schema, &["spec", "limits", "timeout"])
+        .insert("pattern".into(), json!("^[1-9][0-9]*(ms|s)$"));
+    property(schema, &["spec", "limits", "memory"])
+        .insert("pattern".into(), json!("^[1-9][0-9]*Mi$"));
+    let one = "[has(self.file), has(self.configMap), has(self.oci)].filter(x, x).size() == 1";
+    property(schema, &["spec", "source"]).insert(
+        "x-kubernetes-validations".into(),
+        json!([{ "rule": one, "message": "give exactly one of file, configMap and oci" }]),
+    );
+    property(schema, &["spec"]).insert(
+        "x-kubernetes-validations".into(),
+        json!([
+            {
+                "rule": "self.mode != 'Enforce' || !has(self.source.oci) || has(self.source.oci.digest)",
+                "message": "to enforce, source.oci.digest is needed: a tag may change without anybody here deciding it",
+            },
+            {
+                "rule": "self.kind != 'FailureHandling' || !has(self.onFailure) || self.onFailure != 'Fail'",
+                "message": "onFailure of a FailureHandling policy can only be UseDefault: a failure has to be dealt with",
+            },
+        ]),
+    );
+    columns(
+        doc,
+        &[
+            ("Kind", "string", ".spec.kind", 0),
+            ("Mode", "string", ".spec.mode", 0),
+            ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status", 0),
+            ("Reason", "string", ".status.conditions[?(@.type==\"Ready\")].reason", 0),
+            ("Digest", "string", ".status.current.shortDigest", 0),
+            ("Component", "string", ".status.current.name", 1),
+            ("Version", "string", ".status.current.version", 1),
+            ("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", 1),
+            ("Age", "date", ".metadata.creationTimestamp", 0),
+        ],
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_carries_both_contract_labels() {
+    fn every_kind_of_the_contract_carries_both_of_its_labels() {
         for crd in all() {
+            let ours = crd.spec.group == crate::names::INFRASTRUCTURE_GROUP;
             let labels = crd.metadata.labels.unwrap_or_default();
             for contract in ["cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"] {
-                assert_eq!(labels.get(contract).map(String::as_str), Some("v1beta1"));
+                let served = labels.get(contract).map(String::as_str);
+                assert_eq!(served, ours.then_some("v1beta1"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The Kubernetes kinds of capmaas: `MaasCluster`, `MaasMachine` and their templates.
+//! The Kubernetes kinds of capmaas: `MaasCluster`, `MaasMachine` and their templates, and `MaasPolicy`.
 //!
 //! Field for field what the Go provider v0.9 accepts in group `infrastructure.cluster.x-k8s.io`,
 //! version `v1beta1`; what is ours is optional. [`cluster_api`] holds the few fields of Cluster
@@ -11,6 +11,7 @@ mod condition;
 mod crd;
 mod maas_cluster;
 mod maas_machine;
+mod maas_policy;
 pub mod names;
 mod template;
 
@@ -23,6 +24,11 @@ pub use maas_cluster::{
 pub use maas_machine::{
     Decision, Deployment, FailureState, LxdMachine, LxdVmConfig, MaasMachine, MaasMachineSpec,
     MaasMachineStatus, MachineAddress, StaticIp,
+};
+pub use maas_policy::{
+    ClusterPolicies, ConfigMapSource, FileSource, MaasPolicy, MaasPolicySpec, MaasPolicyStatus,
+    NameReference, OciSource, OnFailure, PolicyKind, PolicyLimits, PolicyMode, PolicyRevision,
+    PolicySource, ResolvedTag,
 };
 pub use template::{
     MaasClusterTemplate, MaasClusterTemplateResource, MaasClusterTemplateSpec, MaasMachineTemplate,

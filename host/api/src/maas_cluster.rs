@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Condition;
+use crate::{ClusterPolicies, Condition, Decision};
 
 /// What the user wants of a cluster on MAAS.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -33,6 +33,9 @@ pub struct MaasClusterSpec {
     /// LXD hosting, accepted for compatibility with the Go provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lxd_config: Option<LxdConfig>,
+    /// Which policies decide for this cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<ClusterPolicies>,
 }
 
 /// Host and port of an API server. `{"host": "", "port": 0}` means unset.
@@ -101,6 +104,9 @@ pub struct MaasClusterStatus {
     /// A list (v1beta2 contract) or a map (v1beta1 contract, Go provider up to v0.8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domains: Option<Value>,
+    /// The last few decisions of policies, newest last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Vec<Decision>>,
     /// Newest state of each aspect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,

@@ -216,14 +216,20 @@ pub struct FailureState {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// `allocation` or `failure-handling`.
+    /// `allocation`, `dns-naming` or `failure-handling`.
     pub kind: String,
-    /// Name and version of the policy.
+    /// Namespace and name of the `MaasPolicy`; absent for the built-in policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Name and version of the component.
     pub policy: String,
     /// `sha256:…` of the component.
     pub digest: String,
     /// What it answered, in short.
     pub answer: String,
+    /// Why, in its own words where it gave any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Unix seconds.
     pub at: i64,
 }

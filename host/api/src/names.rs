@@ -5,6 +5,8 @@
 
 /// The API group of our kinds.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+/// The API group of `MaasPolicy`.
+pub const POLICY_GROUP: &str = "policy.capmaas.io";
 /// The API group of `Cluster` and `Machine`.
 pub const CLUSTER_GROUP: &str = "cluster.x-k8s.io";
 

@@ -10,7 +10,7 @@ use crate::call_error::CallError;
 use crate::maas::{DnsResource, Image, MaasEvent, Machine, ReservedAddress, User};
 use crate::machine::Sibling;
 use crate::ownership::OwnedMachine;
-use crate::policy::{AllocateConstraints, Answered, Question, Refused};
+use crate::policy::{AllocateConstraints, Answered, Ask, Comparison, Refused};
 
 /// One step of a reconcile.
 #[derive(Serialize, Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub enum Step<S> {
     /// Look at something.
     Read(Read),
     /// Ask a policy.
-    Ask(Box<Question>),
+    Ask(Box<Ask>),
     /// Change something.
     Do(Effect),
     /// The reconcile is over.
@@ -374,6 +374,9 @@ pub struct Done<S> {
     /// Events to publish.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<Event>,
+    /// How policies in shadow compared with the live ones.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub compared: Vec<Comparison>,
     /// Seconds until the next look; `None` waits for a watch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue: Option<u64>,

@@ -1,5 +1,5 @@
 use crate::call_error::{CallError, Category};
-use crate::policy::{Answered, Question, Refused};
+use crate::policy::{Answered, Ask, Question, Refused, Seat};
 use crate::step::{Effect, Read, Reply, Step};
 
 /// The replies of a reconcile so far, handed out in order.
@@ -55,10 +55,25 @@ impl<'a> Transcript<'a> {
         self.next().ok_or_else(|| Box::new(Step::Do(effect)))
     }
 
-    /// Asks a policy.
-    pub(crate) fn ask<S>(&mut self, question: Question) -> Flow<Result<Answered, Refused>, S> {
+    /// Asks a policy. One that cannot be asked gives no answer, and no step.
+    pub(crate) fn ask<S>(
+        &mut self,
+        seat: &Seat,
+        question: Question,
+    ) -> Flow<Result<Answered, Refused>, S> {
+        if let Some(why) = &seat.unavailable {
+            let refused = Refused {
+                policy: None,
+                category: "unavailable".into(),
+                message: format!("{}: {why}", seat.called()),
+            };
+            return Ok(Err(refused));
+        }
         match self.next() {
-            None => Err(Box::new(Step::Ask(Box::new(question)))),
+            None => {
+                let policy = seat.policy.clone();
+                Err(Box::new(Step::Ask(Box::new(Ask { policy, question }))))
+            }
             Some(Ok(Reply::Answered(answered))) => Ok(Ok(*answered)),
             Some(Ok(Reply::Refused(refused))) => Ok(Err(refused)),
             Some(other) => Ok(Err(Refused::unusable(&format!("unexpected reply {other:?}")))),

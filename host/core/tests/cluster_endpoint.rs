@@ -15,7 +15,7 @@ fn a_policy_may_also_use_the_domain_that_the_operator_gave() {
     world.settings.dns_domain = Some("corp.example".into());
     let told = world.reconcile_cluster();
     let asked = told.steps.iter().find_map(|step| match step {
-        Step::Ask(question) => Some(&**question),
+        Step::Ask(ask) => Some(&ask.question),
         _ => None,
     });
     let Some(Question::Name(request)) = asked else { panic!("{asked:?}") };

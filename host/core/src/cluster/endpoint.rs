@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use capmaas_api::{ApiEndpoint, Network, names};
 use serde_json::json;
 
-use super::{ClusterFlow, End, LOAD_BALANCER_READY, Run, TTL, unexpected};
+use super::{ClusterFlow, DNS_NAMING, End, LOAD_BALANCER_READY, Run, TTL, unexpected};
 use crate::call_error::Category;
-use crate::policy::{Answer, Answered, Context, NameRequest, Question, fqdn, is_dns_name};
+use crate::policy::decisions::{self, Decided, compared, default_used, no_answer};
+use crate::policy::{
+    Answer, Answered, Context, NameRequest, Panel, PolicyId, Question, Seat, fqdn, is_dns_name,
+};
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 use crate::text::bounded;
 
@@ -146,22 +149,72 @@ impl Run<'_> {
             taken: taken.to_vec(),
             attempt,
         };
-        match self.transcript.ask(Question::Name(request.clone()))? {
-            Ok(Answered { policy, answer: Answer::Named(name) }) => {
-                match fqdn(name.as_ref(), &request) {
+        let name = self.named(&request)?;
+        for seat in Panel::shadows(&self.seen.policies.dns_naming.clone()) {
+            if let Ok(Answered { answer: Answer::Named(its), .. }) =
+                self.transcript.ask(&seat, Question::Name(request.clone()))?
+                && let Ok(its) = fqdn(its.as_ref(), &request)
+            {
+                let difference = || format!("it would have named it {its}; its name is {name}");
+                self.compared(&seat, (its != name).then(difference));
+            }
+        }
+        Ok(name)
+    }
+
+    /// The name that the policy gives, or the built-in one where that may take its place.
+    fn named(&mut self, request: &NameRequest) -> ClusterFlow<String> {
+        let seat = Panel::obeyed(&self.seen.policies.dns_naming).swap_remove(0);
+        if seat.loading {
+            let message = format!("policy {} is being loaded", seat.called());
+            self.conditions.set(LOAD_BALANCER_READY, false, "WaitForDNSName", &message);
+            return Err(self.done(Some(1)));
+        }
+        match self.asked_for_name(&seat, request)? {
+            Ok(name) => Ok(name),
+            Err(why) if seat.use_default => {
+                self.events.push(default_used(&seat, &why));
+                match self.asked_for_name(&Seat::default(), request)? {
                     Ok(name) => Ok(name),
-                    Err(problem) => {
-                        let message =
-                            format!("policy {policy} gave a name that cannot be used: {problem}");
-                        Err(self.no_name(&message))
-                    }
+                    Err(why) => Err(self.no_name(&why)),
                 }
             }
-            Ok(Answered { policy, .. }) => {
-                Err(self.no_name(&format!("policy {policy} did not answer the question")))
-            }
-            Err(refused) => Err(self.no_name(&refused.to_string())),
+            Err(why) => Err(self.no_name(&why)),
         }
+    }
+
+    /// What one policy says, or why that cannot be used.
+    fn asked_for_name(
+        &mut self,
+        seat: &Seat,
+        request: &NameRequest,
+    ) -> ClusterFlow<Result<String, String>> {
+        let (policy, name) = match self.transcript.ask(seat, Question::Name(request.clone()))? {
+            Ok(Answered { policy, answer: Answer::Named(name) }) => (policy, name),
+            other => return Ok(Err(no_answer(other))),
+        };
+        match fqdn(name.as_ref(), request) {
+            Ok(fqdn) => {
+                let reason = if name.is_none() { "it left the name to the host" } else { "" };
+                self.decided(seat, &policy, &fqdn, reason);
+                Ok(Ok(fqdn))
+            }
+            Err(problem) => {
+                Ok(Err(format!("policy {policy} gave a name that cannot be used: {problem}")))
+            }
+        }
+    }
+
+    fn decided(&mut self, seat: &Seat, policy: &PolicyId, answer: &str, reason: &str) {
+        let (kind, at) = (DNS_NAMING, self.seen.now);
+        let decided = Decided { kind, seat, policy, answer, reason, at };
+        decisions::keep(&mut self.status.decisions, &decided);
+    }
+
+    fn compared(&mut self, seat: &Seat, difference: Option<String>) {
+        let (comparison, event) = compared(seat, DNS_NAMING, difference);
+        self.compared.push(comparison);
+        self.events.extend(event);
     }
 
     pub(super) fn no_name(&mut self, message: &str) -> End {

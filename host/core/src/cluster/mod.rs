@@ -20,6 +20,7 @@ use crate::call_error::{CallError, Category};
 use crate::conditions::Conditions;
 use crate::maas::User;
 use crate::machine::explain;
+use crate::policy::{Comparison, Panel};
 use crate::settings::Settings;
 use crate::step::{Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
 use crate::text::{LONGEST_NOTE, bounded};
@@ -34,6 +35,9 @@ pub const LOAD_BALANCER_READY: &str = "LoadBalancerReady";
 pub const MAAS_AVAILABLE: &str = "MaasAvailable";
 /// Condition: the zones of `spec.failureDomains` exist.
 pub const FAILURE_DOMAINS_VALID: &str = "FailureDomainsValid";
+
+/// A kind of decision: how the endpoint is called.
+const DNS_NAMING: &str = "dns-naming";
 
 /// What was seen when the reconcile began.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -50,6 +54,9 @@ pub struct Snapshot {
     /// Cluster API serves nothing newer than v1beta1, whose failure domains are a map.
     #[serde(default)]
     pub v1beta1_only: bool,
+    /// Who is asked.
+    #[serde(default, skip_serializing_if = "Panel::is_built_in")]
+    pub policies: Panel,
 }
 
 /// The next step of the reconcile of one `MaasCluster`.
@@ -72,6 +79,7 @@ struct Run<'a> {
     status: MaasClusterStatus,
     conditions: Conditions,
     events: Vec<Event>,
+    compared: Vec<Comparison>,
 }
 
 impl<'a> Run<'a> {
@@ -89,6 +97,7 @@ impl<'a> Run<'a> {
             conditions: Conditions::new(&before, seen.now, meta.generation),
             status,
             events: Vec::new(),
+            compared: Vec::new(),
         }
     }
 
@@ -250,6 +259,7 @@ impl<'a> Run<'a> {
             status,
             resource_version: self.resource_version.clone(),
             events: std::mem::take(&mut self.events),
+            compared: std::mem::take(&mut self.compared),
             requeue,
         })))
     }

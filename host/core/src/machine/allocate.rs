@@ -7,13 +7,13 @@ use capmaas_api::{MaasMachine, names};
 use serde_json::json;
 
 use super::acquire::bounded;
-use super::choose::Choice;
+use super::choose::{Choice, Said};
 use super::report::End;
-use super::{MachineFlow, Run, spec_patch, unexpected};
+use super::{ALLOCATION, MachineFlow, Run, spec_patch, unexpected};
 use crate::call_error::{CallError, Category};
 use crate::maas::{Machine, User};
 use crate::ownership::{self, OwnedMachine};
-use crate::policy::PolicyId;
+use crate::policy::{Proposal, Seat};
 use crate::provider_id;
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
@@ -22,9 +22,9 @@ impl Run<'_> {
         let mark = self.mark().unwrap_or_default();
         let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
         let mut refusal = CallError::new(Category::State, "no machine fits");
-        for constraints in choice.attempts {
+        for constraints in &choice.attempts {
             let effect = Effect::Allocate {
-                constraints: Box::new(constraints),
+                constraints: Box::new(constraints.clone()),
                 mark: mark.clone(),
                 comment: comment.clone(),
             };
@@ -35,7 +35,7 @@ impl Run<'_> {
                         // MAAS gave a machine and shows another owner: believe nothing, look again.
                         return Err(self.unanswered("MAAS gave a machine that is not ours"));
                     };
-                    self.took(&machine, &choice.story, &choice.policy);
+                    self.took(&machine, &choice.story, &choice.said, &choice.proposals);
                     self.publish(&machine, &owned)?;
                     return self.prepare_or_observe(user, *machine, owned);
                 }
@@ -51,10 +51,21 @@ impl Run<'_> {
         Err(self.allocation_refused(&refusal))
     }
 
-    fn took(&mut self, machine: &Machine, story: &str, policy: &PolicyId) {
+    fn took(
+        &mut self,
+        machine: &Machine,
+        story: &str,
+        said: &[Said],
+        proposals: &[(Seat, Proposal)],
+    ) {
         self.status.failure = None;
         let answer = format!("{} ({})", machine.hostname, machine.system_id);
-        self.decided("allocation", policy, answer);
+        for Said { seat, policy, what } in said {
+            self.decided(ALLOCATION, seat, policy, &answer, what);
+        }
+        for (seat, proposal) in proposals {
+            self.compared(seat, ALLOCATION, proposal.beside_taking(machine));
+        }
         let note = format!(
             "took {} ({}, {} cores, {} MiB, zone {}, pool {}): {story}",
             machine.hostname,

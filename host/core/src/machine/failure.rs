@@ -6,11 +6,11 @@ use capmaas_api::FailureState;
 
 use super::acquire::bounded;
 use super::report::End;
-use super::{DEPLOYED, MachineFlow, Run};
+use super::{DEPLOYED, FAILURE_HANDLING, MachineFlow, Run, no_answer};
 use crate::call_error::{CallError, Category};
 use crate::maas::Machine;
 use crate::policy::{
-    Action, Answer, Answered, Delay, Failure, Question, Replacement, Stage, allowed,
+    Action, Answer, Answered, Delay, Failure, Panel, Question, Replacement, Seat, Stage, allowed,
 };
 use crate::step::{Effect, EventKind, Read, Reply};
 use crate::text;
@@ -93,22 +93,64 @@ impl Run<'_> {
             self.event(EventKind::Warning, reason, "HandleFailure", trouble.message.clone());
         }
         let question = self.question(&trouble, &counted)?;
-        let action = match self.transcript.ask(question)? {
+        let action = self.decide(&trouble, question)?;
+        self.act(trouble, action)
+    }
+
+    /// The policy's action, as far as it is allowed.
+    fn decide(&mut self, trouble: &Trouble, question: Question) -> MachineFlow<Action> {
+        let seats = self.seen.policies.failure_handling.clone();
+        let mut seat = Panel::obeyed(&seats).swap_remove(0);
+        if seat.loading {
+            if !self.deleting() {
+                let reason = format!("policy {} is being loaded", seat.called());
+                return Err(self.retry(trouble, &Delay { seconds: 2, reason }));
+            }
+            seat = Seat::default();
+        }
+        let mut given = self.transcript.ask(&seat, question.clone())?;
+        if seat.use_default && !matches!(&given, Ok(Answered { answer: Answer::Action(_), .. })) {
+            self.default_used(&seat, &no_answer(given));
+            seat = Seat::default();
+            given = self.transcript.ask(&seat, question.clone())?;
+        }
+        let action = match given {
             Ok(Answered { policy, answer: Answer::Action(action) }) => {
                 let (action, cuts) = action.cut(self.longest_delay(), LONGEST_AVOID);
                 // In front: the policy's own words may be long.
                 let cuts: String = cuts.iter().map(|cut| format!("{cut}; ")).collect();
                 let answer = format!("{}: {cuts}{}", trouble.stage.word(), action.describe());
-                self.decided("failure-handling", &policy, answer);
-                self.permitted(&trouble, action, &policy.to_string())
+                self.decided(FAILURE_HANDLING, &seat, &policy, &answer, &trouble.message);
+                self.permitted(trouble, action, &policy.to_string())
             }
-            Ok(Answered { policy, .. }) => {
-                let why = format!("policy {policy} did not answer the question");
-                return Err(self.undecided(&trouble, &why));
-            }
-            Err(refused) => return Err(self.undecided(&trouble, &refused.to_string())),
+            other => return Err(self.undecided(trouble, &no_answer(other))),
         };
-        self.act(trouble, action)
+        self.compare_failure(&seats, question, &action)?;
+        Ok(action)
+    }
+
+    fn compare_failure(
+        &mut self,
+        seats: &[Seat],
+        question: Question,
+        action: &Action,
+    ) -> MachineFlow<()> {
+        for seat in Panel::shadows(seats) {
+            if let Ok(Answered { answer: Answer::Action(its), .. }) =
+                self.transcript.ask(&seat, question.clone())?
+            {
+                let (its, ours) = (its.describe(), action.describe());
+                let differs = its != ours;
+                let difference =
+                    || format!("it would {}; done was: {}", bounded(&its), bounded(&ours));
+                self.compared(&seat, FAILURE_HANDLING, differs.then(difference));
+            }
+        }
+        Ok(())
+    }
+
+    fn deleting(&self) -> bool {
+        self.seen.object.metadata.deletion_timestamp.is_some()
     }
 
     fn question(&mut self, trouble: &Trouble, counted: &FailureState) -> MachineFlow<Question> {
@@ -148,8 +190,7 @@ impl Run<'_> {
 
     /// The policy's action if the stage allows it, else the host's default and an event.
     fn permitted(&mut self, trouble: &Trouble, action: Action, policy: &str) -> Action {
-        let deleting = self.seen.object.metadata.deletion_timestamp.is_some();
-        let replaceable = !self.provisioned() && !self.remediated() && !deleting;
+        let replaceable = !self.provisioned() && !self.remediated() && !self.deleting();
         let default = default_action(trouble.stage, replaceable);
         if action == Action::UseDefault {
             return default;

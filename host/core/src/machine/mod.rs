@@ -29,7 +29,8 @@ use crate::conditions::Conditions;
 use crate::maas::User;
 use crate::node::NodeObservation;
 use crate::ownership::Claim;
-use crate::policy::{Context, PolicyId};
+use crate::policy::decisions::{self, Decided, compared, default_used, no_answer};
+use crate::policy::{Comparison, Context, Panel, PolicyId, Seat};
 use crate::settings::Settings;
 use crate::step::{Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
 use crate::text::{LONGEST_NOTE, bounded};
@@ -45,6 +46,11 @@ pub const DEPLOYED: &str = "MachineDeployed";
 pub const DNS_ATTACHED: &str = "DNSAttached";
 /// Condition: the workload cluster's Node carries the provider id.
 pub const NODE_PROVIDER_ID: &str = "NodeProviderIDSet";
+
+/// A kind of decision: which machine to take.
+const ALLOCATION: &str = "allocation";
+/// A kind of decision: what to do about a failure.
+const FAILURE_HANDLING: &str = "failure-handling";
 
 /// What was seen when the reconcile began.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -64,6 +70,9 @@ pub struct Snapshot {
     pub maas_cluster: Option<MaasCluster>,
     /// What was last seen of the workload cluster's Node.
     pub node: Option<NodeObservation>,
+    /// Who is asked.
+    #[serde(default, skip_serializing_if = "Panel::is_built_in")]
+    pub policies: Panel,
 }
 
 impl Snapshot {
@@ -100,6 +109,7 @@ struct Run<'a> {
     status: MaasMachineStatus,
     conditions: Conditions,
     events: Vec<Event>,
+    compared: Vec<Comparison>,
     /// Digest of the bootstrap data, once it was read in this reconcile.
     bootstrap: Option<String>,
 }
@@ -119,6 +129,7 @@ impl<'a> Run<'a> {
             conditions: Conditions::new(&before, seen.now, meta.generation),
             status,
             events: Vec::new(),
+            compared: Vec::new(),
             bootstrap: None,
         }
     }
@@ -307,19 +318,22 @@ impl<'a> Run<'a> {
         self.events.push(Event { kind, reason: reason.into(), action: action.into(), note });
     }
 
-    fn decided(&mut self, kind: &str, policy: &PolicyId, answer: String) {
-        /// Enough to tell the story of one machine, bounded for etcd's sake.
-        const KEPT: usize = 6;
-        let list = self.status.decisions.get_or_insert_with(Vec::new);
-        list.push(capmaas_api::Decision {
-            kind: kind.into(),
-            policy: policy.name.clone(),
-            digest: policy.digest.clone(),
-            answer: bounded(&answer, 300),
-            at: signed(self.seen.now),
-        });
-        let surplus = list.len().saturating_sub(KEPT);
-        list.drain(..surplus);
+    fn decided(&mut self, kind: &str, seat: &Seat, policy: &PolicyId, answer: &str, reason: &str) {
+        let at = self.seen.now;
+        let decided = Decided { kind, seat, policy, answer, reason, at };
+        decisions::keep(&mut self.status.decisions, &decided);
+    }
+
+    /// A policy gave no answer, and the default takes its place.
+    fn default_used(&mut self, seat: &Seat, why: &str) {
+        self.events.push(default_used(seat, why));
+    }
+
+    /// A policy in shadow would have decided otherwise, or the same.
+    fn compared(&mut self, seat: &Seat, kind: &str, difference: Option<String>) {
+        let (comparison, event) = compared(seat, kind, difference);
+        self.compared.push(comparison);
+        self.events.extend(event);
     }
 }
 

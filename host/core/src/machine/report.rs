@@ -25,6 +25,7 @@ impl Run<'_> {
             status,
             resource_version: self.resource_version.clone(),
             events: std::mem::take(&mut self.events),
+            compared: std::mem::take(&mut self.compared),
             requeue,
         })))
     }

@@ -83,6 +83,7 @@ pub fn next(snapshot: &Snapshot, replies: &[Reply]) -> Step<NodeObservation> {
                 status: Some(NodeObservation { state, message }),
                 resource_version: String::new(),
                 events: vec![],
+                compared: vec![],
                 requeue: Some(if settled { snapshot.drift } else { snapshot.poll }),
             }))
         }

@@ -28,9 +28,36 @@ pub struct Constraints {
     pub not_tags: Vec<String>,
 }
 
+impl Constraints {
+    /// In a few words, for status and events.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if self.min_cpu_cores > 0 {
+            parts.push(format!("at least {} cores", self.min_cpu_cores));
+        }
+        if self.min_memory_mib > 0 {
+            parts.push(format!("at least {} MiB", self.min_memory_mib));
+        }
+        let lists = [
+            ("zone", &self.zones),
+            ("pool", &self.pools),
+            ("tag", &self.tags),
+            ("not zone", &self.not_zones),
+            ("not pool", &self.not_pools),
+            ("not tag", &self.not_tags),
+        ];
+        let named = lists.into_iter().filter(|(_, names)| !names.is_empty());
+        parts.extend(named.map(|(what, names)| format!("{what} {}", names.join(", "))));
+        match parts.is_empty() {
+            true => "whatever fits".into(),
+            false => bounded(&parts.join("; "), 300),
+        }
+    }
+}
+
 /// A machine the cluster already holds.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Peer {
     /// Name of the `MaasMachine`.
     pub machine: String,
@@ -47,8 +74,8 @@ pub struct Peer {
 }
 
 /// A host that is never offered.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Avoided {
     /// MAAS system id.
     pub system_id: String,
@@ -59,8 +86,8 @@ pub struct Avoided {
 }
 
 /// Which machine shall be taken?
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct AllocationRequest {
     /// Cluster, time, seed.
     pub context: Context,
@@ -79,8 +106,8 @@ pub struct AllocationRequest {
 }
 
 /// A machine on offer.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Candidate {
     /// MAAS system id.
     pub system_id: String,
@@ -121,8 +148,8 @@ pub enum Shortlisting {
 }
 
 /// Why a candidate is not wanted.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Rejection {
     /// Index into the candidates.
     pub index: u32,
@@ -132,7 +159,7 @@ pub struct Rejection {
 
 /// Indices into the candidates, best first.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Ranking {
     /// Best first.
     pub order: Vec<u32>,

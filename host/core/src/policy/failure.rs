@@ -3,10 +3,11 @@ use serde::{Deserialize, Serialize};
 use super::{Attributes, Context, Delay};
 
 /// Where a failure happened.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// MAAS gave no machine.
+    #[default]
     Allocate,
     /// A machine is held and could not be made ready for, or started on, its deployment.
     Prepare,
@@ -32,8 +33,8 @@ impl Stage {
 }
 
 /// A failure to be dealt with.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Failure {
     /// Cluster, time, seed.
     pub context: Context,
@@ -64,8 +65,8 @@ pub struct Failure {
 }
 
 /// How to replace a host.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Replacement {
     /// Before the next host is taken.
     pub delay: Delay,

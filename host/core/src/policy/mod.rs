@@ -4,8 +4,11 @@
 //! wanted, and never names a machine that was not offered.
 
 mod allocation;
+mod compare;
+pub(crate) mod decisions;
 mod failure;
 mod naming;
+mod panel;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,16 +18,18 @@ pub use allocation::{
     AllocateConstraints, AllocationRequest, Avoided, Candidate, Constraints, Peer, Ranking,
     Rejection, Shortlisting, candidates, choose, narrowed,
 };
+pub use compare::{Comparison, Proposal};
 pub use failure::{Action, Failure, Replacement, Stage, allowed};
 pub(crate) use naming::is_dns_name;
 pub use naming::{Name, NameRequest, fqdn};
+pub use panel::{Panel, Seat, Standing, State};
 
 /// Key and value pairs, sorted by key.
 pub type Attributes = Vec<(String, String)>;
 
 /// What every question carries.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Context {
     /// Seed for ties; the same for every attempt and replay of one decision.
     pub decision_id: String,
@@ -39,8 +44,8 @@ pub struct Context {
 }
 
 /// A delay a policy asks for.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Delay {
     /// Seconds.
     pub seconds: u32,
@@ -65,6 +70,18 @@ pub enum Question {
     Name(NameRequest),
     /// What to do about a failure?
     Handle(Failure),
+}
+
+/// A question, and who is to answer it.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Ask {
+    /// `namespace/name` of the `MaasPolicy`; empty for the built-in policy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy: String,
+    /// What.
+    #[serde(flatten)]
+    pub question: Question,
 }
 
 /// Which policy spoke.

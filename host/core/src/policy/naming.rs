@@ -4,8 +4,8 @@ use super::Context;
 use crate::text::bounded;
 
 /// How shall the endpoint be called?
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NameRequest {
     /// Cluster, time, seed.
     pub context: Context,
@@ -22,8 +22,8 @@ pub struct NameRequest {
 }
 
 /// A proposed name.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Name {
     /// One RFC 1123 label.
     pub label: String,

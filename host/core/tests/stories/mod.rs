@@ -3,6 +3,7 @@
 mod clusters;
 mod endings;
 mod failures;
+mod policies;
 mod provisioning;
 mod refusals;
 
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Story> {
     all.extend(endings::stories());
     all.extend(refusals::stories());
     all.extend(clusters::stories());
+    all.extend(policies::stories());
     all
 }
 

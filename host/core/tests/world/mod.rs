@@ -11,6 +11,7 @@ mod kube;
 pub(crate) mod maas;
 mod policies;
 
+use capmaas_core::policy::Panel;
 use capmaas_core::{Effect, Read, Reply, Settings, Step, cluster, machine};
 
 pub(crate) use drive::{Told, Turn, tell};
@@ -32,6 +33,8 @@ pub(crate) struct World {
     pub(crate) maas: Maas,
     pub(crate) kube: Kube,
     pub(crate) policies: Policies,
+    /// Who is asked; the built-in policies unless a story says otherwise.
+    pub(crate) panel: Panel,
     /// Cluster API serves nothing newer than v1beta1.
     pub(crate) v1beta1_only: bool,
     minted: u32,
@@ -54,6 +57,7 @@ impl World {
             maas: Maas::with_hosts(&["aaa111", "bbb222", "ccc333"]),
             kube: Kube::with_cluster(),
             policies: Policies::default(),
+            panel: Panel::default(),
             v1beta1_only: false,
             minted: 0,
         }
@@ -68,6 +72,7 @@ impl World {
             cluster: self.kube.cluster.clone(),
             maas_cluster: self.kube.maas_cluster(),
             node: None,
+            policies: self.panel.clone(),
         })
     }
 
@@ -78,6 +83,7 @@ impl World {
             object: self.kube.maas_cluster()?,
             cluster: self.kube.cluster.clone(),
             v1beta1_only: self.v1beta1_only,
+            policies: self.panel.clone(),
         })
     }
 
@@ -85,7 +91,7 @@ impl World {
     pub(crate) fn answer<S>(&mut self, step: &Step<S>) -> Reply {
         match step {
             Step::Read(read) => self.read(read),
-            Step::Ask(question) => self.policies.answer(question),
+            Step::Ask(ask) => self.policies.answer(ask),
             Step::Do(effect) => self.perform(effect),
             Step::Done(_) => panic!("the end is not answered"),
         }

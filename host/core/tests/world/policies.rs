@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use capmaas_core::Reply;
 use capmaas_core::policy::{
-    Action, Answer, Answered, Constraints, Delay, Name, PolicyId, Question, Ranking, Refused,
+    Action, Answer, Answered, Ask, Constraints, Delay, Name, PolicyId, Question, Ranking, Refused,
     Replacement, Shortlisting, Stage,
 };
 
@@ -14,6 +16,8 @@ pub(crate) struct Policies {
     pub(crate) action: Option<Action>,
     /// Given instead of any answer.
     pub(crate) refusal: Option<Refused>,
+    /// What those with an object answer, by namespace and name.
+    pub(crate) named: BTreeMap<String, Policies>,
 }
 
 impl Default for Policies {
@@ -24,12 +28,20 @@ impl Default for Policies {
             name: None,
             action: None,
             refusal: None,
+            named: BTreeMap::new(),
         }
     }
 }
 
 impl Policies {
-    pub(super) fn answer(&self, question: &Question) -> Reply {
+    pub(super) fn answer(&self, ask: &Ask) -> Reply {
+        match self.named.get(&ask.policy) {
+            Some(policies) => policies.answered(&ask.policy, &ask.question),
+            None => self.answered("built-in", &ask.question),
+        }
+    }
+
+    fn answered(&self, by: &str, question: &Question) -> Reply {
         if let Some(refusal) = &self.refusal {
             return Reply::Refused(refusal.clone());
         }
@@ -42,7 +54,7 @@ impl Policies {
             }
         };
         let policy =
-            PolicyId { name: "built-in 0.1.0".into(), digest: "sha256:0123456789abcdef".into() };
+            PolicyId { name: format!("{by} 0.1.0"), digest: "sha256:0123456789abcdef".into() };
         Reply::Answered(Box::new(Answered { policy, answer }))
     }
 }
