@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
+use capmaas_api::ClusterPolicies;
 use capmaas_core::Settings;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::decisions::DecisionLog;
 use crate::maas::{self, ApiKey, Endpoint};
 use crate::policy::{Choice, Choices, Kind, PolicyDir};
 
@@ -34,6 +36,9 @@ pub enum Command {
     /// Compile a policy from standard input to standard output (used by the controller itself).
     #[command(hide = true)]
     CompilePolicy,
+    /// Check a configuration against a schema (used by the controller itself).
+    #[command(hide = true)]
+    CheckConfigSchema,
 }
 
 /// Flags of the controller.
@@ -83,6 +88,32 @@ pub struct RunFlags {
     /// KIND=FILE: JSON configuration of that kind's policy.
     #[arg(long = "policy-config", value_name = "KIND=FILE")]
     pub policy_configs: Vec<String>,
+
+    /// Name of a MaasPolicy that chooses machines for clusters that name none themselves. May be given several times: they are
+    /// asked in this order.
+    #[arg(long, value_name = "NAME")]
+    pub default_allocation_policy: Vec<String>,
+    /// Name of a MaasPolicy that names the endpoints of clusters that name none themselves.
+    #[arg(long, value_name = "NAME")]
+    pub default_dns_naming_policy: Option<String>,
+    /// Name of a MaasPolicy that deals with failures for clusters that name none themselves.
+    #[arg(long, value_name = "NAME")]
+    pub default_failure_handling_policy: Option<String>,
+    /// Name of a MaasPolicy that is asked beside the live ones, for every cluster. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub default_shadow_policy: Vec<String>,
+    /// Namespace of these. Without it, the one that is watched, or the controller's own.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "")]
+    pub policy_namespace: String,
+    /// File to which every decision is written, with all that it was made from, as one line of JSON.
+    #[arg(long, value_name = "FILE")]
+    pub decision_log: Option<PathBuf>,
+    /// Size at which that file is put aside, MiB.
+    #[arg(long, default_value_t = 64)]
+    pub decision_log_size: u64,
+    /// How many of these are kept aside.
+    #[arg(long, default_value_t = 4)]
+    pub decision_log_kept: u32,
 
     /// How long a deployment may take, counted from the deploy call, seconds. MAAS itself gives up
     /// after 60 minutes.
@@ -218,6 +249,37 @@ impl RunFlags {
             slot(&mut choices, kind).config = Some(config);
         }
         Ok(choices)
+    }
+
+    /// Who decides for clusters that name no policies, and the namespace of these. `own` is the controller's.
+    pub fn default_policies(&self, own: &str) -> (String, ClusterPolicies) {
+        let named = [self.namespace.as_str(), self.policy_namespace.as_str(), own];
+        let namespace = named.into_iter().find(|n| !n.is_empty()).unwrap_or_default().to_owned();
+        let policies = ClusterPolicies {
+            allocation: self.default_allocation_policy.clone(),
+            dns_naming: self.default_dns_naming_policy.clone(),
+            failure_handling: self.default_failure_handling_policy.clone(),
+            shadow: self.default_shadow_policy.clone(),
+        };
+        (namespace, policies)
+    }
+
+    /// The folder of policy files.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn policy_folder(&self) -> Result<Option<PolicyDir>> {
+        self.policy_dir.as_deref().map(PolicyDir::open).transpose()
+    }
+
+    /// The decision log.
+    ///
+    /// # Errors
+    /// When its file cannot be opened.
+    pub fn open_decision_log(&self) -> Result<Option<DecisionLog>> {
+        let size = self.decision_log_size.max(1) << 20;
+        let open = |path| DecisionLog::open(path, size, self.decision_log_kept);
+        self.decision_log.as_deref().map(open).transpose()
     }
 
     /// The address of the health server: Go's `:9440` means all addresses.

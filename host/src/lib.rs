@@ -5,6 +5,7 @@
 //! three things it calls, [`config`] is what the operator said.
 
 pub mod config;
+pub mod decisions;
 pub mod kube;
 pub mod maas;
 pub mod policy;

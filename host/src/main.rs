@@ -8,7 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use capmaas::config::{Cli, Command, RunFlags};
 use capmaas::kube::{Clients, ClusterApi, Events, Loader, Mirror, Workloads, Writers, connect};
-use capmaas::policy::{Compiler, Engine, Policies, compile_stdin};
+use capmaas::policy::{
+    Book, Compiler, Engine, Fetcher, Loader as PolicyLoader, Metrics, Policies, check_schema_stdin,
+    compile_stdin,
+};
 use capmaas::reconcile::World;
 use capmaas::{maas, serve, watch};
 use clap::Parser;
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
         None => run(cli.run),
         Some(Command::Crds { folder }) => write_crds(&folder),
         Some(Command::CompilePolicy) => compile_stdin(),
+        Some(Command::CheckConfigSchema) => check_schema_stdin(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,9 +49,10 @@ async fn run(flags: RunFlags) -> Result<()> {
         let _ = stop.send(true);
     });
     let (waits, readiness) = signal::channel("starting".to_owned());
-    serve::health(flags.health_address()?, readiness).await?;
+    let metrics = Metrics::default();
+    serve::health(flags.health_address()?, readiness, &metrics).await?;
     let (shared, writers) = tokio::select! {
-        prepared = prepare(&flags, &waits) => prepared?,
+        prepared = prepare(&flags, &waits, metrics) => prepared?,
         _ = stopped.wait_for(|stop| *stop) => return Ok(()),
     };
     waits.send_replace(String::new());
@@ -59,15 +64,22 @@ async fn run(flags: RunFlags) -> Result<()> {
 async fn prepare(
     flags: &RunFlags,
     waits: &signal::Sender<String>,
+    metrics: Metrics,
 ) -> Result<(watch::Shared, Writers)> {
     let settings = flags.settings()?;
     let maas = Arc::new(maas::Client::new(flags.maas()?)?);
-    let policies =
-        Policies::load(Engine::new()?, flags.choices()?, Compiler::this_program()?).await?;
+    let decisions = flags.open_decision_log()?;
+    let folder = flags.policy_folder()?.map(Arc::new);
+    let policy_loader =
+        PolicyLoader::new(Engine::new()?, Compiler::this_program()?, metrics.clone());
+    let policies = Policies::with(&policy_loader, flags.choices()?).await?;
     for loaded in policies.loaded() {
         tracing::info!(policy = %loaded.id(), "policy loaded");
     }
     let Clients { calls, watches } = connect().await?;
+    let defaults = flags.default_policies(calls.default_namespace());
+    let policies = Arc::new(Book::new(policies, defaults, metrics.clone()));
+    let fetcher = Fetcher::new(calls.clone(), folder);
     let cluster_api = wait_for_definitions(&calls, waits).await;
     let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
     let shared = watch::Shared {
@@ -76,9 +88,11 @@ async fn prepare(
             kube: calls.clone(),
             mirror: mirror.clone(),
             workloads: Arc::new(Workloads::new(calls.clone())),
-            policies: Arc::new(policies),
+            metrics,
+            decisions,
         }),
-        loader: Loader { client: calls.clone(), cluster_api, settings, mirror },
+        policies: Arc::new(watch::Keeper::new(policies.clone(), policy_loader, fetcher)),
+        loader: Loader { client: calls.clone(), cluster_api, settings, mirror, policies },
         events: Events::new(calls),
         watches,
         namespace: flags.watched_namespace(),

@@ -12,11 +12,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use rand::Rng;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::kube::{Mirror, Workloads, call_error, patch_object, read_object};
+use crate::decisions::DecisionLog;
+use crate::kube::{Mirror, Seen, Workloads, call_error, patch_object, read_object};
 use crate::maas;
-use crate::policy::Policies;
+use crate::policy::Metrics;
 
 /// A reconcile takes a dozen steps; a transcript beyond this is a fault in `core`.
 const MOST_STEPS: usize = 2000;
@@ -31,8 +33,10 @@ pub struct World {
     pub mirror: Arc<Mirror>,
     /// The workload clusters.
     pub workloads: Arc<Workloads>,
-    /// The policies.
-    pub policies: Arc<Policies>,
+    /// What counts the policies.
+    pub metrics: Metrics,
+    /// Where decisions are written down.
+    pub decisions: Option<DecisionLog>,
 }
 
 /// Bootstrap data read in this reconcile, base64-encoded, by digest. It never enters a transcript.
@@ -50,19 +54,30 @@ pub enum Told<S> {
 
 impl World {
     /// Runs a reconcile to its end. `stands` tells, before the first effect, whether what it began with is still so.
-    pub async fn run<S>(
+    pub async fn run<N: Serialize, S: Serialize>(
         &self,
+        seen: &Seen<N>,
         next: impl Fn(&[Reply]) -> Step<S>,
         stands: impl Future<Output = bool>,
     ) -> Told<S> {
         let mut replies = Vec::new();
+        let mut asked = false;
         let mut user_data = UserData::new();
         let mut stands = Some(stands);
         for _ in 0..MOST_STEPS {
             let reply = match next(&replies) {
-                Step::Done(done) => return Told::Done(done),
+                Step::Done(done) => {
+                    self.metrics.compared(&done.compared);
+                    if asked && let Some(log) = &self.decisions {
+                        log.write(&seen.snapshot, &replies, &next).await;
+                    }
+                    return Told::Done(done);
+                }
                 Step::Read(read) => self.read(&read, &mut user_data).await,
-                Step::Ask(question) => self.policies.ask(*question).await,
+                Step::Ask(ask) => {
+                    asked = true;
+                    seen.hand.ask(*ask).await
+                }
                 Step::Do(effect) => {
                     if let Some(stands) = stands.take()
                         && !stands.await

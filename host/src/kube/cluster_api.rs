@@ -1,6 +1,6 @@
 use anyhow::{Result, bail};
 use capmaas_api::cluster_api::{Cluster, Machine};
-use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_api::{MaasMachine, MaasPolicy, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -98,16 +98,18 @@ impl ClusterApi {
 
 /// Fails unless our own kinds are served.
 async fn own_definitions(client: &Client, groups: &[APIGroup]) -> Result<()> {
-    let kinds = [MaasCluster::kind(&()), MaasMachine::kind(&())];
-    let version = MaasMachine::version(&());
-    let kinds = [kinds[0].as_ref(), kinds[1].as_ref()];
-    let (group, versions) = (names::INFRASTRUCTURE_GROUP, [version.as_ref()]);
-    if served(client, groups, group, &versions, &kinds).await?.is_none() {
-        bail!(
-            "the API server serves no {} in {}/{version}: apply the definitions of capmaas (crds/)",
-            kinds.join(" and "),
-            group,
-        );
+    let (infrastructure, policy) = (MaasMachine::version(&()), MaasPolicy::version(&()));
+    let ours = [
+        (names::INFRASTRUCTURE_GROUP, infrastructure, &["MaasCluster", "MaasMachine"][..]),
+        (names::POLICY_GROUP, policy, &["MaasPolicy"][..]),
+    ];
+    for (group, version, kinds) in ours {
+        if served(client, groups, group, &[version.as_ref()], kinds).await?.is_none() {
+            bail!(
+                "the API server serves no {} in {group}/{version}: apply the definitions of capmaas (crds/)",
+                kinds.join(" and "),
+            );
+        }
     }
     Ok(())
 }

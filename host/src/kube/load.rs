@@ -3,12 +3,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use capmaas_api::cluster_api::{Cluster, Machine};
 use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_core::policy::Panel;
 use capmaas_core::{Settings, cluster, machine, node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client};
 
 use super::{ClusterApi, Mirror};
+use crate::policy::{Book, Hand};
 
 /// Puts the snapshots together: straight from the API server before anything is done, from what the watches have shown
 /// where nothing has to be.
@@ -22,6 +24,16 @@ pub struct Loader {
     pub settings: Settings,
     /// What the watches have shown.
     pub mirror: Arc<Mirror>,
+    /// Who decides.
+    pub policies: Arc<Book>,
+}
+
+/// What was seen, and the policies that decide about it until the reconcile is over.
+pub struct Seen<S> {
+    /// What was seen.
+    pub snapshot: S,
+    /// The policies' revisions of this moment.
+    pub hand: Hand,
 }
 
 impl Loader {
@@ -34,7 +46,7 @@ impl Loader {
         namespace: &str,
         name: &str,
         node: Option<node::NodeObservation>,
-    ) -> Result<Option<machine::Snapshot>, kube::Error> {
+    ) -> Result<Option<Seen<machine::Snapshot>>, kube::Error> {
         let api: Api<MaasMachine> = Api::namespaced(self.client.clone(), namespace);
         let Some(object) = api.get_opt(name).await? else { return Ok(None) };
         let machine = match owner(&object.metadata, "Machine") {
@@ -53,16 +65,16 @@ impl Loader {
             }
             None => None,
         };
-        let settings = self.settings.clone();
-        Ok(Some(machine::Snapshot {
+        Ok(Some(self.dealt(namespace, maas_cluster, |maas_cluster, policies| machine::Snapshot {
             now: now(),
-            settings,
+            settings: self.settings.clone(),
             object,
             machine,
             cluster,
             maas_cluster,
             node,
-        }))
+            policies,
+        })))
     }
 
     /// The same as the watches have shown it; `None` when they have not shown all of it, or not what we wrote ourselves.
@@ -70,7 +82,7 @@ impl Loader {
         &self,
         object: &MaasMachine,
         node: Option<node::NodeObservation>,
-    ) -> Option<machine::Snapshot> {
+    ) -> Option<Seen<machine::Snapshot>> {
         let mirror = &self.mirror;
         if !mirror.holds_our_writes(object) {
             return None;
@@ -82,15 +94,29 @@ impl Loader {
         let cluster = mirror.core_clusters.get(namespace, &cluster)?;
         let maas_cluster = ObjectRef::new(infrastructure(&cluster)?).within(namespace);
         let maas_cluster = mirror.clusters.get(&maas_cluster)?;
-        Some(machine::Snapshot {
+        let maas_cluster = Some((*maas_cluster).clone());
+        Some(self.dealt(namespace, maas_cluster, |maas_cluster, policies| machine::Snapshot {
             now: now(),
             settings: self.settings.clone(),
             object: object.clone(),
             machine: Some((*machine).clone()),
             cluster: Some((*cluster).clone()),
-            maas_cluster: Some((*maas_cluster).clone()),
+            maas_cluster,
             node,
-        })
+            policies,
+        }))
+    }
+
+    /// With the policies of the cluster.
+    fn dealt<S>(
+        &self,
+        namespace: &str,
+        maas_cluster: Option<MaasCluster>,
+        snapshot: impl FnOnce(Option<MaasCluster>, Panel) -> S,
+    ) -> Seen<S> {
+        let named = maas_cluster.as_ref().and_then(|c| c.spec.policies.as_ref());
+        let (panel, hand) = self.policies.deal(namespace, named);
+        Seen { snapshot: snapshot(maas_cluster, panel), hand }
     }
 
     /// A `Cluster` as the watch has shown it, else from the API server.
@@ -117,7 +143,7 @@ impl Loader {
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<cluster::Snapshot>, kube::Error> {
+    ) -> Result<Option<Seen<cluster::Snapshot>>, kube::Error> {
         let api: Api<MaasCluster> = Api::namespaced(self.client.clone(), namespace);
         let Some(object) = api.get_opt(name).await? else { return Ok(None) };
         let owner = owner(&object.metadata, "Cluster").map(|o| o.name.clone());
@@ -125,13 +151,16 @@ impl Loader {
             Some(owner) => self.cluster_api.get_cluster(&self.client, namespace, &owner).await?,
             None => None,
         };
-        Ok(Some(cluster::Snapshot {
+        let (policies, hand) = self.policies.deal(namespace, object.spec.policies.as_ref());
+        let snapshot = cluster::Snapshot {
             now: now(),
             settings: self.settings.clone(),
             object,
             cluster,
             v1beta1_only: self.cluster_api.v1beta1_only,
-        }))
+            policies,
+        };
+        Ok(Some(Seen { snapshot, hand }))
     }
 }
 
@@ -160,6 +189,7 @@ fn label(meta: &ObjectMeta, name: &str) -> Option<String> {
     meta.labels.as_ref()?.get(name).filter(|v| !v.is_empty()).cloned()
 }
 
-fn now() -> u64 {
+/// Unix seconds.
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

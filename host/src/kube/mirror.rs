@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
-use capmaas_api::{MaasCluster, MaasMachine, cluster_api, names};
+use capmaas_api::{MaasCluster, MaasMachine, MaasPolicy, cluster_api, names};
 use capmaas_core::machine::Sibling;
 use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
@@ -14,13 +14,15 @@ use kube::{Resource, runtime::reflector};
 /// Namespace and name.
 pub type Key = (String, String);
 
-/// The objects of four kinds, as the watches last showed them. It lags behind: good for looking, and never the last word
+/// The objects of five kinds, as the watches last showed them. It lags behind: good for looking, and never the last word
 /// before something is done.
 pub struct Mirror {
     /// `MaasMachine`s that we watch.
     pub machines: Store<MaasMachine>,
     /// `MaasCluster`s that we watch.
     pub clusters: Store<MaasCluster>,
+    /// `MaasPolicy`s.
+    pub policies: Store<MaasPolicy>,
     /// Cluster API's `Machine`s.
     pub core_machines: Shelf<cluster_api::Machine>,
     /// Cluster API's `Cluster`s.
@@ -36,6 +38,8 @@ pub struct Writers {
     pub machines: Writer<MaasMachine>,
     /// For `MaasCluster`s.
     pub clusters: Writer<MaasCluster>,
+    /// For `MaasPolicy`s.
+    pub policies: Writer<MaasPolicy>,
 }
 
 impl Mirror {
@@ -43,15 +47,19 @@ impl Mirror {
     pub fn new(partial: bool) -> (Arc<Self>, Writers) {
         let (machines, machine_writer) = reflector::store();
         let (clusters, cluster_writer) = reflector::store();
+        let (policies, policy_writer) = reflector::store();
         let mirror = Self {
             machines,
             clusters,
+            policies,
             core_machines: Shelf::default(),
             core_clusters: Shelf::default(),
             partial,
             written: Mutex::default(),
         };
-        (Arc::new(mirror), Writers { machines: machine_writer, clusters: cluster_writer })
+        let writers =
+            Writers { machines: machine_writer, clusters: cluster_writer, policies: policy_writer };
+        (Arc::new(mirror), writers)
     }
 
     /// We have written an object, which now has this version. Only of `MaasMachine`s it matters here.

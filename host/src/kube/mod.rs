@@ -17,7 +17,7 @@ pub use cluster_api::ClusterApi;
 pub use connect::{Clients, connect};
 pub use errors::call_error;
 pub use events::Events;
-pub use load::Loader;
+pub use load::{Loader, Seen, now};
 pub use mirror::{Key, Mirror, Writers};
 pub use status::write_status;
 pub use workload::Workloads;

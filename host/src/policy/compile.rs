@@ -49,17 +49,55 @@ impl Compiler {
     /// # Errors
     /// When it does not compile, or not within the limits.
     pub(super) async fn compile(&self, wasm: &[u8]) -> Result<Compiled> {
+        let outcome = tokio::time::timeout(WALL, self.child("compile-policy", wasm)).await;
+        let ended =
+            outcome.context("compiling went over its limits (two minutes of wall clock)")?;
+        match ended? {
+            Ended::Well(compiled) => Ok(Compiled(compiled)),
+            // Out of memory it aborts, out of time it is killed.
+            Ended::Killed(signal) => bail!(
+                "compiling went over its limits ({CPU_SECONDS} s of CPU, {} MiB of memory): signal \
+                 {signal}",
+                ADDRESS_SPACE >> 20
+            ),
+            Ended::Complaining(text) => bail!("it does not compile: {text}"),
+        }
+    }
+
+    /// Checks a configuration against a schema that is not ours: see `schema`.
+    ///
+    /// # Errors
+    /// When that does not come to an end within the limits.
+    pub(super) async fn check_schema(&self, task: &[u8]) -> Result<Vec<u8>> {
+        let outcome = tokio::time::timeout(WALL, self.child("check-config-schema", task)).await;
+        match outcome.context("checking its config-schema took too long")?? {
+            Ended::Well(verdict) => Ok(verdict),
+            Ended::Killed(signal) => bail!(
+                "checking its configuration against its config-schema went over its limits \
+                 (signal {signal}): does the schema refer to itself?"
+            ),
+            Ended::Complaining(text) => bail!("its config-schema cannot be used: {text}"),
+        }
+    }
+
+    async fn child(&self, word: &str, input: &[u8]) -> Result<Ended> {
         let Self::Child(program) = self;
         let mut command = Command::new(program);
-        command.arg("compile-policy").env_clear().kill_on_drop(true);
+        command.arg(word).env_clear().kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let outcome = tokio::time::timeout(WALL, converse(command, wasm)).await;
-        outcome.context("compiling went over its limits (two minutes of wall clock)")?
+        converse(command, input).await
     }
 }
 
+/// How a child has ended.
+enum Ended {
+    Well(Vec<u8>),
+    Killed(i32),
+    Complaining(String),
+}
+
 /// Feeds a compiler, and takes from it no more than may be.
-async fn converse(mut command: Command, wasm: &[u8]) -> Result<Compiled> {
+async fn converse(mut command: Command, wasm: &[u8]) -> Result<Ended> {
     let mut child = command.spawn().context("cannot start the compiler")?;
     let mut stdin = child.stdin.take().context("the compiler has no input")?;
     let stdout = child.stdout.take().context("the compiler has no output")?;
@@ -83,19 +121,14 @@ async fn converse(mut command: Command, wasm: &[u8]) -> Result<Compiled> {
         bail!("its compiled form is larger than {} MiB", LARGEST >> 20);
     }
     let status = child.wait().await?;
-    // Out of memory it aborts, out of time it is killed.
     if let Some(signal) = status.signal() {
-        bail!(
-            "compiling went over its limits ({CPU_SECONDS} s of CPU, {} MiB of memory): signal \
-             {signal}",
-            ADDRESS_SPACE >> 20
-        );
+        return Ok(Ended::Killed(signal));
     }
     if !status.success() {
         let text = String::from_utf8_lossy(&complaint);
-        bail!("it does not compile: {}", bounded(text.trim(), 400));
+        return Ok(Ended::Complaining(bounded(text.trim(), 400)));
     }
-    Ok(Compiled(compiled))
+    Ok(Ended::Well(compiled))
 }
 
 impl Compiled {
@@ -123,14 +156,19 @@ fn deserialize(engine: &Engine, compiled: &[u8]) -> Result<Component> {
 /// # Errors
 /// When the component does not compile.
 pub fn compile_stdin() -> Result<()> {
-    at_most(rlimit::Resource::CPU, CPU_SECONDS)?;
-    at_most(rlimit::Resource::AS, ADDRESS_SPACE)?;
+    confine(CPU_SECONDS)?;
     let mut wasm = Vec::new();
     std::io::stdin().lock().read_to_end(&mut wasm)?;
     let engine = Engine::for_compiling()?;
     let compiled = engine.precompile_component(&wasm).map_err(anyhow::Error::from)?;
     std::io::stdout().lock().write_all(&compiled)?;
     Ok(())
+}
+
+/// Limits what this process may use from now on, for work that is done in somebody's interest.
+pub(super) fn confine(cpu_seconds: u64) -> Result<()> {
+    at_most(rlimit::Resource::CPU, cpu_seconds)?;
+    at_most(rlimit::Resource::AS, ADDRESS_SPACE)
 }
 
 /// Lowers a limit of this process. One that is lower already stays: it cannot be raised, and need not.

@@ -10,8 +10,10 @@ use super::refused;
 
 /// Calls that run at once; the pool has as many places.
 const SLOTS: usize = 16;
+/// What all guests together may use at once, MiB: with the controller itself it fits into its container.
+const MEMORY_MIB: usize = 768;
 /// Calls of one policy that run at once. Three policies together leave places free, so one that
-/// hangs never keeps the others waiting; and all their memory fits into the controller's container.
+/// hangs never keeps the others waiting.
 const SHARE: usize = 4;
 /// How often running guests are checked against their deadline.
 pub(super) const TICK: Duration = Duration::from_millis(1);
@@ -24,6 +26,8 @@ pub struct Engine {
     pub(super) wasm: wasmtime::Engine,
     /// One for each place of the pool: whoever enters a guest holds one.
     places: Arc<Semaphore>,
+    /// Memory that running guests may have together, one permit for each MiB.
+    memory: Arc<Semaphore>,
     clock: Arc<Clock>,
 }
 
@@ -87,22 +91,27 @@ impl Engine {
             .map_err(anyhow::Error::from)
             .context("cannot set up the WebAssembly engine (is address space limited?)")?;
         let clock = Clock::start(&wasm)?;
-        Ok(Self { wasm, places: Arc::new(Semaphore::new(SLOTS)), clock })
+        let (places, memory) = (Semaphore::new(SLOTS), Semaphore::new(MEMORY_MIB));
+        Ok(Self { wasm, places: Arc::new(places), memory: Arc::new(memory), clock })
     }
 
-    /// Runs what enters a guest: in a place of the pool, on a thread where it holds up nobody.
+    /// Runs what enters a guest that may use so much memory: in a place of the pool, on a thread where it holds up nobody.
     pub(super) async fn enter<T: Send + 'static>(
         &self,
         share: &Share,
+        memory: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> std::result::Result<T, Refused> {
         let stopping = |_| refused("unavailable", "the controller is shutting down");
         // One's own share first: who waits for it must not hold a place.
         let own = share.0.clone().acquire_owned().await.map_err(stopping)?;
+        let mib = memory.div_ceil(1 << 20).clamp(1, MEMORY_MIB);
+        let mib = u32::try_from(mib).unwrap_or(u32::MAX);
+        let memory = self.memory.clone().acquire_many_owned(mib).await.map_err(stopping)?;
         let place = self.places.clone().acquire_owned().await.map_err(stopping)?;
         let clock = self.clock.clone();
         let answer = tokio::task::spawn_blocking(move || {
-            let _held = (own, place, Inside::of(&clock));
+            let _held = (own, memory, place, Inside::of(&clock));
             work()
         });
         answer.await.map_err(|_| refused("unavailable", "the call broke off"))

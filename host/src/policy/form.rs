@@ -10,10 +10,10 @@ use super::load::Kind;
 /// Largest component, bytes. A Python one is about 18 MiB.
 const LARGEST: usize = 32 << 20;
 /// The interface this host speaks.
-const INTERFACE: &str = "0.1.0";
+pub(super) const INTERFACE: &str = "0.1.0";
 
-/// Refuses what cannot be a policy of this kind.
-pub(super) fn check(wasm: &[u8], kind: Kind) -> Result<()> {
+/// Refuses what is no component.
+pub(super) fn check_form(wasm: &[u8]) -> Result<()> {
     if wasm.len() > LARGEST {
         bail!("it is larger than {} MiB", LARGEST >> 20);
     }
@@ -25,6 +25,11 @@ pub(super) fn check(wasm: &[u8], kind: Kind) -> Result<()> {
         ),
         _ => bail!("it is not WebAssembly"),
     }
+    Ok(())
+}
+
+/// Refuses what imports or exports something else than a policy of this kind.
+pub(super) fn check_surface(wasm: &[u8], kind: Kind) -> Result<()> {
     let surface = Surface::of(wasm)
         .map_err(|e| anyhow::anyhow!("it does not compile: {}", bounded(&e.to_string(), 400)))?;
     surface.imports.iter().try_for_each(|name| check_import(name))?;

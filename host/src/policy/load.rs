@@ -1,13 +1,17 @@
-//! The gates a component passes before it is asked anything: its form (size, is a component, imports,
-//! exports), compiling within limits, types, describe, configuration.
+//! The gates a component passes before it is asked anything: its form (size, is a component), its digest, imports and
+//! exports, compiling within limits, types, describe, schema, configuration.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use capmaas_core::bounded;
-use capmaas_core::policy::{Answer, PolicyId, Question, Refused};
+use capmaas_api::PolicyKind;
+use capmaas_core::policy::{Gate, PolicyId, Refused};
 use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use super::bindings::allocation::AllocationPolicyPre;
@@ -15,8 +19,11 @@ use super::bindings::dns_naming::DnsNamingPolicyPre;
 use super::bindings::failure_handling::FailureHandlingPolicyPre;
 use super::compile::Compiler;
 use super::engine::{Engine, Share};
-use super::sandbox::{CallState, Limits, broken, store};
-use super::{Choice, convert, form, refused};
+use super::health::Health;
+use super::loaded::{Description, Issue, Loaded, Policy};
+use super::metrics::Metrics;
+use super::sandbox::{CallState, Limits};
+use super::{Choice, form, schema};
 
 /// What a policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,94 +53,267 @@ impl Kind {
     }
 }
 
+impl From<PolicyKind> for Kind {
+    fn from(kind: PolicyKind) -> Self {
+        match kind {
+            PolicyKind::Allocation => Self::Allocation,
+            PolicyKind::DnsNaming => Self::DnsNaming,
+            PolicyKind::FailureHandling => Self::FailureHandling,
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-/// A component whose exports fit its kind.
-enum Policy {
-    /// Which machine to take.
-    Allocation(AllocationPolicyPre<CallState>),
-    /// How to name a cluster's endpoint.
-    DnsNaming(DnsNamingPolicyPre<CallState>),
-    /// What to do when something fails.
-    FailureHandling(FailureHandlingPolicyPre<CallState>),
+/// What is to be loaded.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What it is to decide.
+    pub kind: Kind,
+    /// `sha256:…` that the component must have; `None` takes any.
+    pub digest: Option<String>,
+    /// Configuration, as JSON text.
+    pub config: String,
+    /// What a call may use.
+    pub limits: Limits,
 }
 
-/// A policy that passed every gate.
-pub struct Loaded {
-    pub(super) engine: Engine,
-    pub(super) share: Share,
-    policy: Policy,
-    id: PolicyId,
-    config: String,
-    limits: Limits,
+impl Order {
+    /// A component of a kind, with an empty configuration and the usual limits.
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, digest: None, config: "{}".into(), limits: Limits::default() }
+    }
 }
 
-/// Name and version, as the component tells them.
-struct Description {
-    name: String,
-    version: String,
+/// A component did not pass a gate.
+#[derive(Debug)]
+pub struct Rejected {
+    /// Which one.
+    pub gate: Gate,
+    /// Why, for the author.
+    pub why: anyhow::Error,
 }
 
-pub(super) struct Loader {
-    pub(super) engine: Engine,
-    pub(super) compiler: Compiler,
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.why)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// Tells the gate at which something went wrong.
+pub(super) fn at<T>(gate: Gate, outcome: Result<T>) -> Result<T, Rejected> {
+    outcome.map_err(|why| Rejected { gate, why })
+}
+
+/// Components that are compiled at once.
+const COMPILERS: usize = 2;
+
+/// Loads components: compiles each once, however many policies are made of it.
+#[derive(Clone)]
+pub struct Loader {
+    engine: Engine,
+    compiler: Compiler,
+    compilers: Arc<Semaphore>,
+    shelf: Arc<Mutex<Shelf>>,
+    metrics: Metrics,
+}
+
+/// What is compiled, by digest, for as long as a policy is made of it; and who compiles now.
+#[derive(Default)]
+struct Shelf {
+    compiled: HashMap<String, Weak<Component>>,
+    under_way: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
+}
+
+/// A component's bytes.
+enum Bytes {
+    /// Our own.
+    BuiltIn(&'static [u8]),
+    /// Anybody's.
+    Foreign(Vec<u8>),
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::BuiltIn(bytes) => bytes,
+            Self::Foreign(bytes) => bytes,
+        }
+    }
 }
 
 impl Loader {
+    /// A loader for one engine.
+    pub fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
+        let compilers = Arc::new(Semaphore::new(COMPILERS));
+        Self { engine, compiler, compilers, shelf: Arc::default(), metrics }
+    }
+
     /// Loads what the operator chose, else the built-in component.
-    pub(super) async fn load(
+    pub(super) async fn load_choice(
         &self,
         kind: Kind,
         choice: Choice,
         built_in: &'static [u8],
     ) -> Result<Arc<Loaded>> {
         let Choice { component, config } = choice;
-        let (label, bytes, foreign) = match component {
-            Some((name, bytes)) => (name, bytes, true),
-            None => ("the built-in component".to_owned(), built_in.to_vec(), false),
+        let order = Order { config: config.unwrap_or_else(|| "{}".into()), ..Order::of(kind) };
+        let (label, bytes) = match component {
+            Some((name, bytes)) => (name, Bytes::Foreign(bytes)),
+            None => ("the built-in component".to_owned(), Bytes::BuiltIn(built_in)),
         };
-        let loaded = self.pass_gates(kind, bytes, foreign, config).await;
-        loaded.map(Arc::new).with_context(|| format!("{kind} policy {label} cannot be loaded"))
+        let loaded = self.pass_gates(order, bytes, Health::default()).await;
+        let failed = || format!("{kind} policy {label} cannot be loaded");
+        loaded.map(Arc::new).map_err(|rejected| rejected.why).with_context(failed)
+    }
+
+    /// Loads somebody's component. `health` is told how it fares.
+    ///
+    /// # Errors
+    /// When it does not pass a gate; the text is for its author.
+    pub async fn load(
+        &self,
+        order: Order,
+        wasm: Vec<u8>,
+        health: Health,
+    ) -> Result<Arc<Loaded>, Rejected> {
+        let loaded = self.pass_gates(order, Bytes::Foreign(wasm), health).await;
+        self.metrics.loaded(loaded.as_ref().map(drop).map_err(|rejected| rejected.gate));
+        loaded.map(Arc::new)
     }
 
     async fn pass_gates(
         &self,
-        kind: Kind,
-        wasm: Vec<u8>,
-        foreign: bool,
-        config: Option<String>,
-    ) -> Result<Loaded> {
+        order: Order,
+        bytes: Bytes,
+        health: Health,
+    ) -> Result<Loaded, Rejected> {
+        let begun = Instant::now();
+        let Order { kind, digest: pinned, config, limits } = order;
         let looked_at = aside(move || {
-            form::check(&wasm, kind)?;
-            let digest: String = Sha256::digest(&wasm).iter().map(|b| format!("{b:02x}")).collect();
-            Ok((wasm, format!("sha256:{digest}")))
+            form::check_form(bytes.as_slice())?;
+            let digest = digest(bytes.as_slice());
+            if let Some(pinned) = pinned.filter(|pinned| *pinned != digest) {
+                bail!("its digest is {digest}, and {pinned} is asked for");
+            }
+            form::check_surface(bytes.as_slice(), kind)?;
+            Ok((bytes, digest))
         });
-        let (wasm, digest) = looked_at.await?;
-        let config = config.unwrap_or_else(|| "{}".into());
-        serde_json::from_str::<serde_json::Value>(&config)
-            .context("its configuration is not JSON")?;
-        let compiled = if foreign { Some(self.compiler.compile(&wasm).await?) } else { None };
-        let engine = self.engine.clone();
-        let bound = aside(move || {
-            let component = match compiled {
-                Some(compiled) => compiled.component(&engine)?,
-                None => Component::new(&engine.wasm, wasm).map_err(anyhow::Error::from)?,
-            };
-            bind(&engine, &component, kind)
-        });
-        let policy = bound.await?;
+        let (bytes, digest) = at(Gate::Verified, looked_at.await)?;
+        let parsed = serde_json::from_str::<serde_json::Value>(&config);
+        let parsed = at(Gate::ConfigValid, parsed.context("its configuration is not JSON"))?;
+        let foreign = matches!(bytes, Bytes::Foreign(_));
+        let component = at(Gate::Loaded, self.component(&digest, bytes).await)?;
+        let policy = at(Gate::Loaded, bind(&self.engine, &component, kind))?;
         let id = PolicyId { name: kind.word().into(), digest };
-        let engine = self.engine.clone();
-        let (share, limits) = (Share::default(), Limits::default());
-        let loaded = Loaded { engine, share: share.clone(), policy, id, config, limits };
-        // The first that it is asked. It may hang like any other call.
-        let met = self.engine.enter(&share, move || loaded.introduced()).await;
-        met.map_err(|r| anyhow!(r.message))?
+        let (share, description) = (Share::default(), Description::default());
+        let (engine, peak, load_millis) = (self.engine.clone(), AtomicUsize::new(0), 0);
+        let _component = component;
+        let loaded = Loaded {
+            engine,
+            share,
+            policy,
+            id,
+            description,
+            config,
+            limits,
+            peak,
+            health,
+            load_millis,
+            loaded_at: crate::kube::now(),
+            _component,
+        };
+        let described = asked(loaded, "describe", Loaded::describe).await;
+        let (mut loaded, description) = at(Gate::Loaded, described)?;
+        loaded.id.name = format!("{} {}", description.name, description.version);
+        let by_schema = schema::check(&self.compiler, foreign, &description.config_schema, &parsed);
+        at(Gate::ConfigValid, by_schema.await.and_then(no_issues))?;
+        loaded.description = description;
+        let checked = asked(loaded, "check-config", Loaded::check_config).await;
+        let (mut loaded, issues) = at(Gate::ConfigValid, checked)?;
+        at(Gate::ConfigValid, no_issues(issues))?;
+        loaded.load_millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(loaded)
     }
+
+    /// The compiled component: from the shelf, or compiled now, by one of those who want it.
+    async fn component(&self, digest: &str, bytes: Bytes) -> Result<Arc<Component>> {
+        let turn = {
+            let mut shelf = self.shelf();
+            let known = shelf.under_way.get(digest).and_then(Weak::upgrade);
+            let turn = known.unwrap_or_default();
+            shelf.under_way.insert(digest.to_owned(), Arc::downgrade(&turn));
+            turn
+        };
+        let _first = turn.lock().await;
+        if let Some(compiled) = self.shelf().compiled.get(digest).and_then(Weak::upgrade) {
+            return Ok(compiled);
+        }
+        let component = Arc::new(self.compile(bytes).await?);
+        let mut shelf = self.shelf();
+        shelf.compiled.retain(|_, compiled| compiled.strong_count() > 0);
+        shelf.under_way.retain(|_, turn| turn.strong_count() > 0);
+        shelf.compiled.insert(digest.to_owned(), Arc::downgrade(&component));
+        Ok(component)
+    }
+
+    async fn compile(&self, bytes: Bytes) -> Result<Component> {
+        let engine = self.engine.clone();
+        match bytes {
+            Bytes::BuiltIn(bytes) => {
+                let compile = move || Component::new(&engine.wasm, bytes).map_err(Into::into);
+                aside(compile).await
+            }
+            Bytes::Foreign(bytes) => {
+                let _one = self.compilers.acquire().await.context("the controller is stopping")?;
+                let begun = Instant::now();
+                let compiled = self.compiler.compile(&bytes).await?;
+                self.metrics.compiled(begun.elapsed());
+                aside(move || compiled.component(&engine)).await
+            }
+        }
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// `sha256:…` of these bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+fn no_issues(issues: Vec<Issue>) -> Result<()> {
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = issues.iter().map(Issue::to_string).collect();
+    bail!("it does not accept its configuration: {}", list.join("; "))
+}
+
+/// What a new policy is asked about itself. It may hang like any other call.
+async fn asked<T: Send + 'static>(
+    loaded: Loaded,
+    what: &'static str,
+    question: fn(&Loaded) -> Result<T, Refused>,
+) -> Result<(Loaded, T)> {
+    let (engine, share, memory) =
+        (loaded.engine.clone(), loaded.share.clone(), loaded.limits.memory);
+    let entered = engine.enter(&share, memory, move || {
+        let given = question(&loaded);
+        (loaded, given)
+    });
+    let (loaded, given) = entered.await.map_err(|r| anyhow!(r.message))?;
+    let given = given.map_err(|r| anyhow!("{what}: {}", r.message))?;
+    Ok((loaded, given))
 }
 
 /// Work that takes a while but enters no guest, on a thread where it holds up nobody.
@@ -159,127 +339,4 @@ fn bind(engine: &Engine, component: &Component, kind: Kind) -> Result<Policy> {
             Policy::FailureHandling(FailureHandlingPolicyPre::new(pre).map_err(wrong)?)
         }
     })
-}
-
-/// Instantiates a world in a fresh store and calls it.
-macro_rules! call {
-    ($loaded:expr, $pre:expr, |$instance:ident, $store:ident| $call:expr) => {{
-        let mut $store = store(&$loaded.engine, &$loaded.limits, &$loaded.id.name);
-        match $pre.instantiate(&mut $store) {
-            Ok($instance) => $call.map_err(|e| broken(&$store, &e)),
-            Err(error) => Err(broken(&$store, &error)),
-        }
-    }};
-}
-
-impl Loaded {
-    /// Name, version and digest.
-    pub fn id(&self) -> &PolicyId {
-        &self.id
-    }
-
-    /// The policy under the name it gives itself, after it has accepted its configuration. Blocks.
-    fn introduced(mut self) -> Result<Self> {
-        let described = self.describe().map_err(|r| anyhow!("describe: {}", r.message))?;
-        self.id.name = format!("{} {}", described.name, described.version);
-        self.check_config()?;
-        Ok(self)
-    }
-
-    fn describe(&self) -> Result<Description, Refused> {
-        match &self.policy {
-            Policy::Allocation(pre) => {
-                let d = call!(self, pre, |i, s| i.capmaas_policy_metadata().call_describe(&mut s))?;
-                described(d.name, d.version)
-            }
-            Policy::DnsNaming(pre) => {
-                let d = call!(self, pre, |i, s| i.capmaas_policy_metadata().call_describe(&mut s))?;
-                described(d.name, d.version)
-            }
-            Policy::FailureHandling(pre) => {
-                let d = call!(self, pre, |i, s| i.capmaas_policy_metadata().call_describe(&mut s))?;
-                described(d.name, d.version)
-            }
-        }
-    }
-
-    fn check_config(&self) -> Result<()> {
-        let config = self.config.as_str();
-        macro_rules! check {
-            ($pre:expr) => {
-                call!(self, $pre, |i, s| i
-                    .capmaas_policy_metadata()
-                    .call_check_config(&mut s, config))
-                .map(|r| r.map_err(|l| l.into_iter().map(|i| (i.pointer, i.problem)).collect()))
-            };
-        }
-        let checked: Result<Result<(), Vec<(String, String)>>, Refused> = match &self.policy {
-            Policy::Allocation(pre) => check!(pre),
-            Policy::DnsNaming(pre) => check!(pre),
-            Policy::FailureHandling(pre) => check!(pre),
-        };
-        match checked.map_err(|r| anyhow!("check-config: {}", r.message))? {
-            Ok(()) => Ok(()),
-            Err(issues) => {
-                let list: Vec<String> = issues
-                    .iter()
-                    .take(5)
-                    .map(|(at, problem)| {
-                        let at = if at.is_empty() { "/" } else { at };
-                        bounded(&format!("{at}: {problem}"), 400)
-                    })
-                    .collect();
-                bail!("it does not accept its configuration: {}", list.join("; "))
-            }
-        }
-    }
-
-    /// Asks one question, in a store of its own. Blocks.
-    pub(super) fn ask(&self, question: &Question) -> Result<Answer, Refused> {
-        let lists = convert::Lists::new();
-        match (&self.policy, question) {
-            (Policy::Allocation(pre), Question::Shortlist(request)) => {
-                let request = lists.allocation_request(request, &self.config);
-                let answer = call!(self, pre, |i, s| i
-                    .capmaas_policy_allocation()
-                    .call_shortlist(&mut s, request))?;
-                answer.map(convert::shortlisting).map_err(convert::refusal)
-            }
-            (Policy::Allocation(pre), Question::Rank { request, candidates }) => {
-                let request = lists.allocation_request(request, &self.config);
-                let candidates = lists.candidates(candidates);
-                let answer = call!(self, pre, |i, s| i
-                    .capmaas_policy_allocation()
-                    .call_rank(&mut s, request, candidates))?;
-                answer.map(convert::ranking).map_err(convert::refusal)
-            }
-            (Policy::DnsNaming(pre), Question::Name(request)) => {
-                let request = lists.name_request(request, &self.config);
-                let answer = call!(self, pre, |i, s| i
-                    .capmaas_policy_dns_naming()
-                    .call_propose(&mut s, request))?;
-                answer.map(convert::name).map_err(convert::refusal)
-            }
-            (Policy::FailureHandling(pre), Question::Handle(failure)) => {
-                let failure = lists.failure(failure, &self.config);
-                let answer = call!(self, pre, |i, s| i
-                    .capmaas_policy_failure_handling()
-                    .call_handle(&mut s, failure))?;
-                answer.map(convert::action).map_err(convert::refusal)
-            }
-            _ => Err(refused("unavailable", "the question is of another kind")),
-        }
-    }
-}
-
-fn described(name: String, version: String) -> Result<Description, Refused> {
-    let sound = |s: &str, longest: usize| {
-        (1..=longest).contains(&s.len()) && s.chars().all(|c| c.is_ascii_graphic())
-    };
-    if !sound(&name, 63) || !sound(&version, 40) {
-        let message =
-            "describe() must give a name of 1-63 and a version of 1-40 printable characters";
-        return Err(refused("bad-answer", message));
-    }
-    Ok(Description { name, version })
 }

@@ -6,12 +6,18 @@
 
 mod answer;
 mod bindings;
+mod book;
 mod compile;
 mod convert;
 mod engine;
+mod fetch;
 mod form;
+mod health;
 mod load;
+mod loaded;
+mod metrics;
 mod sandbox;
+mod schema;
 mod source;
 
 use std::sync::Arc;
@@ -20,11 +26,17 @@ use anyhow::{Context, Result};
 use capmaas_core::policy::{Answer, Answered, PolicyId, Question, Refused};
 use capmaas_core::{Reply, bounded};
 
+pub use book::{Book, Hand, key};
 pub use compile::{Compiler, compile_stdin};
 pub use engine::Engine;
-pub use load::{Kind, Loaded};
+pub use fetch::{Fetched, Fetcher};
+pub use health::{Health, Key};
+pub use load::{Kind, Loader, Order, Rejected, digest};
+pub use loaded::{Description, Issue, Loaded};
+pub use metrics::Metrics;
 pub use sandbox::Limits;
-pub use source::PolicyDir;
+pub use schema::check_schema_stdin;
+pub use source::{Fingerprint, PolicyDir};
 
 /// The three built-in components, as `plugins/build.sh` made them.
 pub mod embedded {
@@ -72,14 +84,25 @@ impl Policies {
     /// # Errors
     /// When a component does not pass a gate; the text names the gate and the remedy.
     pub async fn load(engine: Engine, choices: Choices, compiler: Compiler) -> Result<Self> {
+        Self::with(&Loader::new(engine, compiler, Metrics::default()), choices).await
+    }
+
+    /// The same, by this loader.
+    ///
+    /// # Errors
+    /// When a component does not pass a gate; the text names the gate and the remedy.
+    pub async fn with(loader: &Loader, choices: Choices) -> Result<Self> {
         let Choices { allocation, dns_naming, failure_handling } = choices;
-        let loader = load::Loader { engine, compiler };
+        let load = |kind, choice, built_in| loader.load_choice(kind, choice, built_in);
         Ok(Self {
-            allocation: loader.load(Kind::Allocation, allocation, embedded::ALLOCATION).await?,
-            dns_naming: loader.load(Kind::DnsNaming, dns_naming, embedded::DNS_NAMING).await?,
-            failure_handling: loader
-                .load(Kind::FailureHandling, failure_handling, embedded::FAILURE_HANDLING)
-                .await?,
+            allocation: load(Kind::Allocation, allocation, embedded::ALLOCATION).await?,
+            dns_naming: load(Kind::DnsNaming, dns_naming, embedded::DNS_NAMING).await?,
+            failure_handling: load(
+                Kind::FailureHandling,
+                failure_handling,
+                embedded::FAILURE_HANDLING,
+            )
+            .await?,
         })
     }
 
@@ -90,18 +113,14 @@ impl Policies {
 
     /// Asks the policy of the question's kind, on a thread where it holds up nobody.
     pub async fn ask(&self, question: Question) -> Reply {
-        let policy = self.of(&question).clone();
-        let id = policy.id().clone();
-        let (engine, share) = (policy.engine.clone(), policy.share.clone());
-        let answer = engine.enter(&share, move || answer(&policy, &question)).await;
-        reply(id, answer.and_then(|answer| answer))
+        let policy = self.of(&question);
+        reply(policy.id().clone(), policy.ask(question).await)
     }
 
-    /// The same on this very thread, for as long as the policy's time limit: what the sandbox costs without the way to
-    /// another thread and back. For benchmarks and programs without a runtime.
+    /// The same on this very thread: see [`Loaded::ask_here`].
     pub fn ask_here(&self, question: &Question) -> Reply {
         let policy = self.of(question);
-        reply(policy.id().clone(), policy.engine.enter_here(|| answer(policy, question)))
+        reply(policy.id().clone(), policy.ask_here(question))
     }
 
     fn of(&self, question: &Question) -> &Arc<Loaded> {
@@ -111,12 +130,6 @@ impl Policies {
             Question::Handle(_) => &self.failure_handling,
         }
     }
-}
-
-fn answer(policy: &Loaded, question: &Question) -> std::result::Result<Answer, Refused> {
-    let answer = policy.ask(question)?;
-    answer::check(question, &answer).map_err(|problem| refused("bad-answer", &problem))?;
-    Ok(answer)
 }
 
 fn reply(id: PolicyId, answer: std::result::Result<Answer, Refused>) -> Reply {

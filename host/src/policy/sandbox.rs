@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, bail};
+use capmaas_api::PolicyLimits;
 use capmaas_core::bounded;
 use capmaas_core::policy::Refused;
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
@@ -41,6 +43,37 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// What an object says of them, and the usual where it says nothing.
+    ///
+    /// # Errors
+    /// When a limit is malformed or out of range; the text names the field.
+    pub fn of(wanted: Option<&PolicyLimits>) -> Result<Self> {
+        let usual = Self::default();
+        let Some(PolicyLimits { timeout, memory }) = wanted else { return Ok(usual) };
+        let timeout = timeout.as_deref().map(duration).transpose()?.unwrap_or(usual.timeout);
+        let memory = memory.as_deref().map(mebibytes).transpose()?.unwrap_or(usual.memory);
+        Ok(Self { timeout, memory, ..usual })
+    }
+}
+
+fn duration(text: &str) -> Result<Duration> {
+    let digits = |unit: &str| text.strip_suffix(unit).and_then(|n| n.parse::<u64>().ok());
+    let millis = digits("ms").or_else(|| digits("s").and_then(|s| s.checked_mul(1000)));
+    match millis {
+        Some(millis @ 10..=10_000) => Ok(Duration::from_millis(millis)),
+        _ => bail!("spec.limits.timeout {text:?} is not between 10ms and 10s (250ms, 2s)"),
+    }
+}
+
+fn mebibytes(text: &str) -> Result<usize> {
+    let most = LARGEST_MEMORY >> 20;
+    match text.strip_suffix("Mi").and_then(|n| n.parse::<usize>().ok()) {
+        Some(mebibytes) if (1..=most).contains(&mebibytes) => Ok(mebibytes << 20),
+        _ => bail!("spec.limits.memory {text:?} is not between 1Mi and {most}Mi (64Mi)"),
+    }
+}
+
 /// What a call has used, and what it wrote.
 pub(super) struct CallState {
     limits: Limits,
@@ -50,6 +83,13 @@ pub(super) struct CallState {
     log_lines: usize,
     log_bytes: usize,
     policy: String,
+}
+
+impl CallState {
+    /// All memories of the instance together, bytes.
+    pub(super) fn memory_used(&self) -> usize {
+        self.memory
+    }
 }
 
 /// A store for one call.

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, MetadataExt};
 
 /// Largest component or configuration that is read, bytes.
 const LARGEST: u64 = 32 << 20;
@@ -39,6 +39,22 @@ impl PolicyDir {
         }
         Ok(bytes)
     }
+
+    /// What tells a file from what it was before; `None` when there is none.
+    pub fn fingerprint(&self, name: &str) -> Option<Fingerprint> {
+        let meta = self.dir.metadata(name).ok()?;
+        let modified = meta.modified().ok().map(cap_std::time::SystemTime::into_std);
+        Some(Fingerprint { modified, length: meta.len(), place: (meta.dev(), meta.ino()) })
+    }
+}
+
+/// What tells a file from what it was before, without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    modified: Option<std::time::SystemTime>,
+    length: u64,
+    /// Device and inode: a file that took the place of another.
+    place: (u64, u64),
 }
 
 #[cfg(test)]

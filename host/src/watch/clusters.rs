@@ -48,11 +48,12 @@ pub(super) fn of_machine(
 async fn reconcile(object: Arc<MaasCluster>, shared: Arc<Shared>) -> Result<Action, Interrupted> {
     let namespace = object.namespace().unwrap_or_default();
     let name = object.name_any();
-    let Some(snapshot) = shared.loader.cluster(&namespace, &name).await? else {
+    let Some(seen) = shared.loader.cluster(&namespace, &name).await? else {
         return Ok(Action::await_change());
     };
-    let next = |replies: &[_]| cluster::next(&snapshot, replies);
-    let Told::Done(done) = shared.world.run(next, std::future::ready(true)).await else {
+    let snapshot = &seen.snapshot;
+    let next = |replies: &[_]| cluster::next(snapshot, replies);
+    let Told::Done(done) = shared.world.run(&seen, next, std::future::ready(true)).await else {
         return Ok(action(Some(snapshot.settings.drift)));
     };
     shared.conclude(&snapshot.object, &done).await

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
 
-use capmaas_api::{MaasCluster, MaasMachine, names};
+use capmaas_api::{MaasCluster, MaasMachine, MaasPolicy, names};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt};
 use kube::api::DynamicObject;
@@ -16,8 +16,9 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::{Shared, clusters, heard, referenced, trigger};
+use super::{Shared, clusters, heard, referenced, sources, trigger};
 use crate::kube::{ClusterApi, Key, Writers};
+use crate::policy::key;
 
 /// After this long the server ends a watch, and it is opened again where it was. A client that hears nothing for a little
 /// longer (75 seconds without a byte) knows that the connection is dead: what a firewall has forgotten is found within about
@@ -33,6 +34,7 @@ pub(super) struct Calls {
     pub(super) machines: UnboundedReceiver<ObjectRef<MaasMachine>>,
     pub(super) clusters: UnboundedReceiver<ObjectRef<MaasCluster>>,
     pub(super) nodes: UnboundedReceiver<ObjectRef<MaasMachine>>,
+    pub(super) policies: UnboundedReceiver<ObjectRef<MaasPolicy>>,
 }
 
 /// Whom to tell.
@@ -41,6 +43,7 @@ struct Tell {
     machines: UnboundedSender<ObjectRef<MaasMachine>>,
     clusters: UnboundedSender<ObjectRef<MaasCluster>>,
     nodes: UnboundedSender<ObjectRef<MaasMachine>>,
+    policies: UnboundedSender<ObjectRef<MaasPolicy>>,
 }
 
 /// The watches, to be run, and what they will ask for.
@@ -51,9 +54,15 @@ pub(super) fn open(
     let (machines, machine_calls) = unbounded();
     let (clusters, cluster_calls) = unbounded();
     let (nodes, node_calls) = unbounded();
-    let tell = Tell { machines, clusters, nodes };
+    let (policies, policy_calls) = unbounded();
+    let tell = Tell { machines, clusters, nodes, policies };
     let watches = run(shared.clone(), writers, tell);
-    let calls = Calls { machines: machine_calls, clusters: cluster_calls, nodes: node_calls };
+    let calls = Calls {
+        machines: machine_calls,
+        clusters: cluster_calls,
+        nodes: node_calls,
+        policies: policy_calls,
+    };
     (watches, calls)
 }
 
@@ -63,7 +72,12 @@ async fn run(shared: Shared, writers: Writers, tell: Tell) {
         maas_machines(&shared, writers.machines, tell.clone()),
         maas_clusters(&shared, writers.clusters, tell.clone()),
         core_machines(&shared, &core, tell.clone()),
-        core_clusters(&shared, &core, tell),
+        core_clusters(&shared, &core, tell.clone()),
+        maas_policies(&shared, writers.policies, &tell),
+        swapped(&shared, &tell),
+        sources::watch(&shared, |policy| {
+            let _ = tell.policies.unbounded_send(policy);
+        }),
     );
 }
 
@@ -96,22 +110,71 @@ async fn maas_machines(shared: &Shared, writer: Writer<MaasMachine>, tell: Tell)
 async fn maas_clusters(shared: &Shared, writer: Writer<MaasCluster>, tell: Tell) {
     let mirror = shared.loader.mirror.clone();
     let (mut own, mut record) = (Changes::of(trigger::cluster), Changes::of(trigger::record));
+    let mut policies = Changes::of(trigger::policies);
     let events = opened(watcher(shared.api::<MaasCluster>(), shared.ours())).reflect(writer);
     told(events, |object: &MaasCluster, deleted| {
         if own.news(object, deleted) {
             let _ = tell.clusters.unbounded_send(ObjectRef::from_obj(object));
         }
-        if record.news(object, deleted) {
+        let (record, policies) = (record.news(object, deleted), policies.news(object, deleted));
+        if record || policies {
             let cluster =
                 object.labels().get(names::CLUSTER_NAME_LABEL).cloned().unwrap_or_default();
             let namespace = object.namespace().unwrap_or_default();
             let mut waiting = mirror.machines_of(&namespace, &cluster);
-            // Only control planes wait for anything in it: the DNS record.
-            waiting.retain(|m| m.labels().contains_key(names::CONTROL_PLANE_LABEL));
+            // For the DNS record only control planes wait.
+            waiting.retain(|m| policies || m.labels().contains_key(names::CONTROL_PLANE_LABEL));
             send(&tell.machines, named(&waiting));
         }
     })
     .await;
+}
+
+async fn maas_policies(shared: &Shared, writer: Writer<MaasPolicy>, tell: &Tell) {
+    let book = &shared.loader.policies;
+    let mut changes = Changes::of(trigger::policy);
+    let mut listed: Option<Vec<Key>> = None;
+    let events = opened(watcher(shared.api::<MaasPolicy>(), config())).reflect(writer);
+    let events = events.inspect(|event| match event {
+        Ok(Event::Init) => listed = Some(vec![]),
+        Ok(Event::InitApply(object)) => {
+            book.seen(object);
+            listed.get_or_insert_default().push(key(object));
+        }
+        Ok(Event::InitDone) => book.listed(&listed.take().unwrap_or_default()),
+        Ok(Event::Apply(object)) => book.seen(object),
+        Ok(Event::Delete(object)) => book.gone(&key(object)),
+        Err(_) => {}
+    });
+    told(events, |object: &MaasPolicy, deleted| {
+        let news = changes.news(object, deleted);
+        if news {
+            let _ = tell.policies.unbounded_send(ObjectRef::from_obj(object));
+        }
+        // It may be used in another way from now on, or not at all.
+        if news || deleted {
+            shared.policies.changed(key(object));
+        }
+    })
+    .await;
+}
+
+/// Another revision of a policy is asked, or none any more: whoever waits may go on.
+async fn swapped(shared: &Shared, tell: &Tell) {
+    let mirror = &shared.loader.mirror;
+    let mut news = shared.policies.changes();
+    while let Some((namespace, _)) = news.next().await {
+        let everybody = namespace == shared.loader.policies.defaults_namespace();
+        let concerned = |of: Option<String>| everybody || of.as_deref() == Some(&namespace);
+        let machines = mirror.machines.state_filter(|m| {
+            concerned(m.namespace()) && !m.status.as_ref().is_some_and(|s| s.ready)
+        });
+        let clusters = mirror.clusters.state_filter(|c| {
+            concerned(c.namespace()) && !c.status.as_ref().is_some_and(|s| s.ready)
+        });
+        send(&tell.machines, named(&machines));
+        send(&tell.clusters, clusters.iter().map(|c| ObjectRef::from_obj(&**c)).collect());
+    }
 }
 
 async fn core_machines(shared: &Shared, core: &ClusterApi, tell: Tell) {

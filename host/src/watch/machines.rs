@@ -14,6 +14,7 @@ use tokio::sync::watch::Receiver;
 use super::nodes::Book;
 use super::turns::{Turn, Turns};
 use super::{Interrupted, Shared, action, after_error, heard, stopped};
+use crate::kube::Seen;
 use crate::reconcile::Told;
 
 struct Machines {
@@ -64,42 +65,42 @@ async fn reconcile(object: Arc<MaasMachine>, of: Arc<Machines>) -> Result<Action
     let loader = &of.shared.loader;
     let node = of.nodes.get(&object);
     // A look at what the watches have shown is enough as long as nothing is to be done.
-    if let Some(snapshot) = loader.machine_as_watched(&object, node.clone()) {
+    if let Some(seen) = loader.machine_as_watched(&object, node.clone()) {
         let stands = async {
             let now = loader.machine(&namespace, &name, node.clone()).await;
-            now.ok().flatten().is_some_and(|now| snapshot.shows_what(&now))
+            now.ok().flatten().is_some_and(|now| seen.snapshot.shows_what(&now.snapshot))
         };
-        match of.tell(&snapshot, &turn, stands).await {
-            Told::Done(done) => return of.conclude(&snapshot, &done).await,
+        match of.tell(&seen, &turn, stands).await {
+            Told::Done(done) => return of.conclude(&seen.snapshot, &done).await,
             Told::Outdated => {}
-            Told::Endless => return Ok(action(Some(snapshot.settings.drift))),
+            Told::Endless => return Ok(action(Some(seen.snapshot.settings.drift))),
         }
     }
-    let Some(snapshot) = loader.machine(&namespace, &name, node).await? else {
+    let Some(seen) = loader.machine(&namespace, &name, node).await? else {
         of.nodes.forget(&object);
         return Ok(Action::await_change());
     };
-    let Told::Done(done) = of.tell(&snapshot, &turn, std::future::ready(true)).await else {
-        return Ok(action(Some(snapshot.settings.drift)));
+    let Told::Done(done) = of.tell(&seen, &turn, std::future::ready(true)).await else {
+        return Ok(action(Some(seen.snapshot.settings.drift)));
     };
-    of.conclude(&snapshot, &done).await
+    of.conclude(&seen.snapshot, &done).await
 }
 
 impl Machines {
     async fn tell(
         &self,
-        snapshot: &machine::Snapshot,
+        seen: &Seen<machine::Snapshot>,
         turn: &Mutex<Option<Turn>>,
         stands: impl Future<Output = bool>,
     ) -> Told<MaasMachineStatus> {
         let next = |replies: &[Reply]| {
-            let step = machine::next(snapshot, replies);
+            let step = machine::next(&seen.snapshot, replies);
             if !machine::keeps_turn(&step) {
                 turn.lock().unwrap_or_else(|e| e.into_inner()).take();
             }
             step
         };
-        self.shared.world.run(next, stands).await
+        self.shared.world.run(seen, next, stands).await
     }
 
     async fn conclude(

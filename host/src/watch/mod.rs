@@ -4,6 +4,8 @@ mod clusters;
 mod hub;
 mod machines;
 mod nodes;
+mod policies;
+mod sources;
 mod trigger;
 mod turns;
 
@@ -22,6 +24,8 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
+
+pub use policies::Keeper;
 
 use crate::kube::{Events, Loader, Writers, write_status};
 use crate::reconcile::World;
@@ -43,6 +47,8 @@ pub struct Shared {
     pub watch_filter: Option<String>,
     /// How many machines are reconciled at once.
     pub machine_concurrency: u16,
+    /// Loads what `MaasPolicy` objects bring.
+    pub policies: Arc<Keeper>,
 }
 
 /// Runs all controllers until `stop` says so.
@@ -56,7 +62,8 @@ pub async fn run(shared: Shared, writers: Writers, stop: Receiver<bool>) -> Resu
     let mut controllers = JoinSet::new();
     controllers.spawn(clusters::run(shared.clone(), calls.clusters, stop.clone()));
     controllers.spawn(machines::run(shared.clone(), nodes.clone(), calls.machines, stop.clone()));
-    controllers.spawn(nodes::run(shared, nodes, calls.nodes, stop.clone()));
+    controllers.spawn(nodes::run(shared.clone(), nodes, calls.nodes, stop.clone()));
+    controllers.spawn(policies::run(shared, calls.policies, stop.clone()));
     while let Some(ended) = controllers.join_next().await {
         ended.context("a controller broke down")??;
         if !*stop.borrow() {

@@ -106,8 +106,11 @@ async fn look(object: Arc<MaasMachine>, of: Arc<(Shared, Book)>) -> Result<Actio
     if cluster.is_none_or(|c| c.paused() || c.deleting) {
         return Ok(action(Some(snapshot.drift)));
     }
+    // No policy is asked about Nodes.
+    let (_, hand) = loader.policies.deal(namespace, None);
+    let seen = crate::kube::Seen { snapshot: &snapshot, hand };
     let next = |replies: &[_]| node::next(&snapshot, replies);
-    let Told::Done(done) = shared.world.run(next, std::future::ready(true)).await else {
+    let Told::Done(done) = shared.world.run(&seen, next, std::future::ready(true)).await else {
         return Ok(action(Some(snapshot.drift)));
     };
     if let Some(observation) = done.status {

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use capmaas_api::{MaasCluster, MaasMachine, cluster_api, names};
+use capmaas_api::{MaasCluster, MaasMachine, MaasPolicy, cluster_api, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 
@@ -18,7 +18,10 @@ pub(super) fn machine(object: &MaasMachine) -> Option<u64> {
 /// Everything of a cluster that others write.
 pub(super) fn cluster(object: &MaasCluster) -> Option<u64> {
     let spec = &object.spec;
-    let theirs = format!("{}{:?}{:?}", spec.dns_domain, spec.failure_domains, spec.lxd_config);
+    let theirs = format!(
+        "{}{:?}{:?}{:?}",
+        spec.dns_domain, spec.failure_domains, spec.lxd_config, spec.policies
+    );
     Some(digest(&object.metadata, &theirs, names::CLUSTER_FINALIZER))
 }
 
@@ -36,6 +39,19 @@ pub(super) fn core_cluster(object: &DynamicObject) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     read.infrastructure_ready().hash(&mut hasher);
     core(object, &format!("{:?}", read.spec), hasher)
+}
+
+/// What a cluster's machines depend on in its `MaasCluster`: who decides about them.
+pub(super) fn policies(object: &MaasCluster) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    object.metadata.labels.hash(&mut hasher);
+    format!("{:?}", object.spec.policies).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// Everything of a policy that others write.
+pub(super) fn policy(object: &MaasPolicy) -> Option<u64> {
+    Some(digest(&object.metadata, &format!("{:?}", object.spec), ""))
 }
 
 /// What control planes wait for in their `MaasCluster`: the DNS record.

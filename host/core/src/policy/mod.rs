@@ -9,6 +9,7 @@ pub(crate) mod decisions;
 mod failure;
 mod naming;
 mod panel;
+mod status;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ pub use failure::{Action, Failure, Replacement, Stage, allowed};
 pub(crate) use naming::is_dns_name;
 pub use naming::{Name, NameRequest, fqdn};
 pub use panel::{Panel, Seat, Standing, State};
+pub use status::{Gate, Look, revision, status};
 
 /// Key and value pairs, sorted by key.
 pub type Attributes = Vec<(String, String)>;

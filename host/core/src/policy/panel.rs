@@ -47,8 +47,8 @@ pub struct Panel {
 /// A `MaasPolicy` as it stands.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// What it decides.
-    pub kind: PolicyKind,
+    /// What it decides; `None` while nobody knows.
+    pub kind: Option<PolicyKind>,
     /// Whether it is obeyed.
     pub mode: PolicyMode,
     /// What is done without its answer, if the object says so.
@@ -68,6 +68,14 @@ pub enum State {
     Loading,
     /// No, for this reason.
     Unavailable(String),
+}
+
+impl Standing {
+    /// The objects have not been listed yet.
+    pub fn unseen() -> Self {
+        let (mode, state) = (PolicyMode::Enforce, State::Loading);
+        Self { kind: None, mode, on_failure: None, suspended: false, state }
+    }
 }
 
 impl Panel {
@@ -146,7 +154,7 @@ fn seat(kind: PolicyKind, policy: &str, standing: Option<Standing>, beside: bool
         let unavailable = Some(why);
         return (!beside).then(|| Seat { policy, use_default, unavailable, ..Seat::default() });
     };
-    if standing.suspended || (beside && standing.kind != kind) {
+    if standing.suspended || (beside && standing.kind != Some(kind)) {
         return None;
     }
     let use_default = match standing.on_failure {
@@ -155,9 +163,8 @@ fn seat(kind: PolicyKind, policy: &str, standing: Option<Standing>, beside: bool
         None => kind != PolicyKind::Allocation,
     };
     let shadow = beside || standing.mode == PolicyMode::Shadow;
-    if standing.kind != kind {
-        let unavailable =
-            Some(format!("MaasPolicy {policy} is of another kind ({:?})", standing.kind));
+    if let Some(other) = standing.kind.filter(|its| *its != kind) {
+        let unavailable = Some(format!("MaasPolicy {policy} is of another kind ({other:?})"));
         return Some(Seat { policy, shadow, use_default, unavailable, ..Seat::default() });
     }
     let (id, unavailable, loading) = match standing.state {
@@ -174,7 +181,13 @@ mod tests {
 
     fn standing(kind: PolicyKind, mode: PolicyMode) -> Standing {
         let id = PolicyId { name: "p 1".into(), digest: "sha256:00".into() };
-        Standing { kind, mode, on_failure: None, suspended: false, state: State::Loaded(id) }
+        Standing {
+            kind: Some(kind),
+            mode,
+            on_failure: None,
+            suspended: false,
+            state: State::Loaded(id),
+        }
     }
 
     fn named(allocation: &[&str]) -> ClusterPolicies {
