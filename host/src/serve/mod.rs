@@ -47,6 +47,8 @@ pub async fn health(
     let listener = tokio::net::TcpListener::bind(address)
         .await
         .with_context(|| format!("--health-addr {address} cannot be bound"))?;
+    let address = listener.local_addr().unwrap_or(address);
+    tracing::info!(%address, "health and metrics are served");
     tokio::spawn(async move { axum::serve(listener, routes).await });
     Ok(())
 }

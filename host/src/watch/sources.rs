@@ -35,9 +35,9 @@ pub(super) async fn watch(shared: &Shared, tell: impl Fn(ObjectRef<MaasPolicy>))
         files.retain(|path, _| paths.contains(&path.as_str()));
         for path in &paths {
             let now = shared.policies.fetcher.fingerprint(path);
-            // The first look is the load's own.
-            let news = files.insert((*path).to_owned(), now.clone());
-            if news.is_some_and(|before| before != now) {
+            // Between the load's own look and the first one here, too, it may have changed.
+            let before = files.insert((*path).to_owned(), now.clone());
+            if before.is_none_or(|before| before != now) {
                 let from = policies.iter().filter(|p| file(p) == Some(*path));
                 from.for_each(|p| tell(ObjectRef::from_obj(&**p)));
             }
@@ -84,7 +84,8 @@ impl Watches<'_> {
     }
 
     fn open(&self, key: Key) -> AbortHandle {
-        let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.shared.watches.clone(), &key.0);
+        let api: Api<PartialObjectMeta<ConfigMap>> =
+            Api::namespaced(self.shared.watches.clone(), &key.0);
         let config = hub::config().fields(&format!("metadata.name={}", key.1));
         let changed = self.changed.clone();
         let watch = async move {

@@ -12,6 +12,7 @@ mod machine;
 mod manifests;
 pub mod matrix;
 mod observe;
+mod policies;
 mod quick;
 mod stage;
 
@@ -28,6 +29,7 @@ pub use install::{Pod, chart, install_chart};
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
+pub use policies::component;
 pub use stage::{Stage, StageOptions, eventually, is_passing};
 
 /// The inventory in a file, else the built-in one.

@@ -14,6 +14,7 @@ mod field_cases;
 mod kubernetes_at_its_worst;
 mod maas_at_its_worst;
 mod policies;
+mod policy_objects;
 mod requirements;
 mod support;
 mod takeover;

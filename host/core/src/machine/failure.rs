@@ -125,12 +125,13 @@ impl Run<'_> {
             }
             other => return Err(self.undecided(trouble, &no_answer(other))),
         };
-        self.compare_failure(&seats, question, &action)?;
+        self.compare_failure(trouble, &seats, question, &action)?;
         Ok(action)
     }
 
     fn compare_failure(
         &mut self,
+        trouble: &Trouble,
         seats: &[Seat],
         question: Question,
         action: &Action,
@@ -139,11 +140,14 @@ impl Run<'_> {
             if let Ok(Answered { answer: Answer::Action(its), .. }) =
                 self.transcript.ask(&seat, question.clone())?
             {
-                let (its, ours) = (its.describe(), action.describe());
-                let differs = its != ours;
-                let difference =
-                    || format!("it would {}; done was: {}", bounded(&its), bounded(&ours));
-                self.compared(&seat, FAILURE_HANDLING, differs.then(difference));
+                let (its, _) = its.cut(self.longest_delay(), LONGEST_AVOID);
+                let its = self.effective(trouble.stage, its).unwrap_or_else(|default| default);
+                let difference = || {
+                    let (its, ours) = (its.describe(), action.describe());
+                    format!("it would {}; done was: {}", bounded(&its), bounded(&ours))
+                };
+                let difference = (!its.does_what(action)).then(difference);
+                self.compared(&seat, FAILURE_HANDLING, difference);
             }
         }
         Ok(())
@@ -190,21 +194,26 @@ impl Run<'_> {
 
     /// The policy's action if the stage allows it, else the host's default and an event.
     fn permitted(&mut self, trouble: &Trouble, action: Action, policy: &str) -> Action {
+        let described = action.describe();
+        self.effective(trouble.stage, action).unwrap_or_else(|default| {
+            let note = format!(
+                "policy {policy} wants to {}, which stage {:?} does not allow here; the default is used",
+                bounded(&described),
+                trouble.stage.word()
+            );
+            self.event(EventKind::Warning, "PolicyActionNotAllowed", "HandleFailure", note);
+            default
+        })
+    }
+
+    /// What an action comes to at a stage; `Err` holds the default that takes the place of one that is not allowed.
+    fn effective(&self, stage: Stage, action: Action) -> Result<Action, Action> {
         let replaceable = !self.provisioned() && !self.remediated() && !self.deleting();
-        let default = default_action(trouble.stage, replaceable);
+        let default = default_action(stage, replaceable);
         if action == Action::UseDefault {
-            return default;
+            return Ok(default);
         }
-        if allowed(trouble.stage, &action, replaceable) {
-            return action;
-        }
-        let note = format!(
-            "policy {policy} wants to {}, which stage {:?} does not allow here; the default is used",
-            bounded(&action.describe()),
-            trouble.stage.word()
-        );
-        self.event(EventKind::Warning, "PolicyActionNotAllowed", "HandleFailure", note);
-        default
+        if allowed(stage, &action, replaceable) { Ok(action) } else { Err(default) }
     }
 
     /// No decision, so nothing is done; the object says why, and the policy is asked again.

@@ -114,6 +114,21 @@ impl Action {
         (self, cuts)
     }
 
+    /// Whether another action does the same, whatever the reasons it gives.
+    pub fn does_what(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Retry(a), Self::Retry(b)) | (Self::PowerCycle(a), Self::PowerCycle(b)) => {
+                a.seconds == b.seconds
+            }
+            (Self::ReleaseAndReplace(a), Self::ReleaseAndReplace(b))
+            | (Self::MarkBrokenAndReplace(a), Self::MarkBrokenAndReplace(b)) => {
+                a.delay.seconds == b.delay.seconds && a.avoid_seconds == b.avoid_seconds
+            }
+            (Self::GiveUp(_), Self::GiveUp(_)) | (Self::UseDefault, Self::UseDefault) => true,
+            _ => false,
+        }
+    }
+
     /// In a few words, for events and status.
     pub fn describe(&self) -> String {
         match self {

@@ -28,9 +28,15 @@ use exports::capmaas::policy::metadata::{Description, Guest as Metadata, Issue};
 
 struct Policy;
 
+/// The words of the configuration: `"spin blue"`, or `{"how":"spin blue"}` where only an object will do.
+fn configured(config: &str) -> &str {
+    let inner = config.strip_prefix(r#"{"how":"#).and_then(|rest| rest.strip_suffix('}'));
+    inner.unwrap_or(config).trim_matches('"')
+}
+
 /// How to treat this cluster; empty means well.
 fn behaviour(context: &Context) -> String {
-    let text = context.config.trim_matches('"');
+    let text = configured(&context.config);
     let (how, cluster) = text.split_once(' ').unwrap_or_default();
     if cluster == context.cluster { how.to_owned() } else { String::new() }
 }
@@ -108,7 +114,7 @@ impl Metadata for Policy {
     }
 
     fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        if config != "\"flood-issues\"" {
+        if configured(&config) != "flood-issues" {
             return Ok(());
         }
         let problem = format!("\u{1b}[2J{}", "y".repeat(100_000));
