@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::decisions::DecisionLog;
 use crate::maas::{self, ApiKey, Endpoint};
-use crate::policy::{Choice, Choices, Kind, PolicyDir};
+use crate::policy::{Choice, Choices, CompiledCache, Kind, PolicyDir};
 
 /// A Cluster API infrastructure provider for Canonical MAAS.
 #[derive(Parser, Debug)]
@@ -105,6 +105,10 @@ pub struct RunFlags {
     /// Namespace of these. Without it, the one that is watched, or the controller's own.
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub policy_namespace: String,
+    /// Folder in which what was fetched and compiled of policies is kept, so that the next start needs neither registry nor
+    /// compiler.
+    #[arg(long, value_name = "FOLDER")]
+    pub policy_cache: Option<PathBuf>,
     /// File to which every decision is written, with all that it was made from, as one line of JSON.
     #[arg(long, value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
@@ -270,6 +274,15 @@ impl RunFlags {
     /// When it cannot be opened.
     pub fn policy_folder(&self) -> Result<Option<PolicyDir>> {
         self.policy_dir.as_deref().map(PolicyDir::open).transpose()
+    }
+
+    /// Where compiled policies are kept.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn compiled_policies(&self) -> Result<Option<CompiledCache>> {
+        let folder = self.policy_cache.as_ref().map(|folder| folder.join("compiled"));
+        folder.as_deref().map(CompiledCache::open).transpose()
     }
 
     /// The decision log.

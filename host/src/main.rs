@@ -71,7 +71,8 @@ async fn prepare(
     let decisions = flags.open_decision_log()?;
     let folder = flags.policy_folder()?.map(Arc::new);
     let policy_loader =
-        PolicyLoader::new(Engine::new()?, Compiler::this_program()?, metrics.clone());
+        PolicyLoader::new(Engine::new()?, Compiler::this_program()?, metrics.clone())
+            .keeping(flags.compiled_policies()?);
     let policies = Policies::with(&policy_loader, flags.choices()?).await?;
     for loaded in policies.loaded() {
         tracing::info!(policy = %loaded.id(), "policy loaded");

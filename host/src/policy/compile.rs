@@ -13,6 +13,7 @@ use tokio::process::Command;
 use wasmtime::component::Component;
 
 use super::bounded;
+use super::cache::CompiledCache;
 use super::engine::Engine;
 
 const CPU_SECONDS: u64 = 60;
@@ -21,7 +22,7 @@ const CPU_SECONDS: u64 = 60;
 const ADDRESS_SPACE: u64 = 768 << 20;
 const WALL: Duration = Duration::from_secs(120);
 /// Largest compiled form that is taken, bytes: four times what Python makes.
-const LARGEST: u64 = 128 << 20;
+pub(super) const LARGEST: u64 = 128 << 20;
 /// Bytes of a complaint that are read.
 const COMPLAINT: u64 = 4 << 10;
 
@@ -32,7 +33,7 @@ pub enum Compiler {
     Child(PathBuf),
 }
 
-/// What a child of ours made of a component.
+/// What this program made of a component: a child of ours a moment ago, or one of its earlier runs.
 pub(super) struct Compiled(Vec<u8>);
 
 impl Compiler {
@@ -132,6 +133,16 @@ async fn converse(mut command: Command, wasm: &[u8]) -> Result<Ended> {
 }
 
 impl Compiled {
+    /// What the cache has kept.
+    pub(super) fn from_cache(cache: &CompiledCache, digest: &str, engine: &Engine) -> Option<Self> {
+        cache.get(digest, engine).map(Self)
+    }
+
+    /// Machine code.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The component, ready for this engine.
     ///
     /// # Errors
@@ -142,11 +153,12 @@ impl Compiled {
 }
 
 /// wasmtime demands `unsafe` here, because compiled code is trusted as it is. This is the one
-/// place: the bytes come from our own program, over a pipe of our own, a moment ago.
+/// place: the bytes come from our own program, over a pipe of our own or from a folder of our own.
 #[allow(unsafe_code)]
 fn deserialize(engine: &Engine, compiled: &[u8]) -> Result<Component> {
     // SAFETY: `compiled` is the output of `compile_stdin` in a child process that we started from
-    // our own executable; nobody else can have written it.
+    // our own executable, or was put into a folder by us into which nobody else may write (`cache`
+    // checks that, and the entry's hash); nobody else can have written it.
     let component = unsafe { Component::deserialize(&engine.wasm, compiled) };
     component.map_err(anyhow::Error::from).context("its compiled form does not fit this engine")
 }

@@ -45,6 +45,42 @@ pub(super) fn check_surface(wasm: &[u8], kind: Kind) -> Result<()> {
     Ok(())
 }
 
+/// What a component decides, by what it exports.
+pub(super) fn kind_of(wasm: &[u8]) -> Result<Kind> {
+    let surface = Surface::of(wasm)
+        .map_err(|e| anyhow::anyhow!("it does not compile: {}", bounded(&e.to_string(), 400)))?;
+    // The imports first: a component of another version exports nothing of ours either.
+    surface.imports.iter().try_for_each(|name| check_import(name))?;
+    let exports = |kind: &Kind| {
+        surface.exports.contains(&format!("capmaas:policy/{}@{INTERFACE}", kind.word()).as_str())
+    };
+    let kinds = [Kind::Allocation, Kind::DnsNaming, Kind::FailureHandling];
+    match kinds.into_iter().filter(exports).collect::<Vec<_>>()[..] {
+        // One that exports several is taken for the first; `--kind` and `spec.kind` say otherwise.
+        [kind, ..] => Ok(kind),
+        [] => bail!(
+            "it exports none of capmaas:policy/allocation, dns-naming and failure-handling in version \
+             {INTERFACE}; see wit/policy.wit"
+        ),
+    }
+}
+
+/// One thing that a component imports, and why it may not, if so.
+pub(super) fn imports(wasm: &[u8]) -> Result<Vec<(String, Option<String>)>> {
+    let surface = Surface::of(wasm).map_err(anyhow::Error::from)?;
+    let judged = |name: &&str| {
+        let why = check_import(name).err().map(|e| e.to_string());
+        (bounded(name, 200), why)
+    };
+    Ok(surface.imports.iter().map(|name| judged(&name)).collect())
+}
+
+/// What a component exports.
+pub(super) fn exports(wasm: &[u8]) -> Result<Vec<String>> {
+    let surface = Surface::of(wasm).map_err(anyhow::Error::from)?;
+    Ok(surface.exports.iter().map(|name| bounded(name, 200)).collect())
+}
+
 /// Names at the outermost level of a component.
 #[derive(Default)]
 struct Surface<'a> {

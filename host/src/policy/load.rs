@@ -17,7 +17,8 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use super::bindings::allocation::AllocationPolicyPre;
 use super::bindings::dns_naming::DnsNamingPolicyPre;
 use super::bindings::failure_handling::FailureHandlingPolicyPre;
-use super::compile::Compiler;
+use super::cache::CompiledCache;
+use super::compile::{Compiled, Compiler};
 use super::engine::{Engine, Share};
 use super::health::Health;
 use super::loaded::{Description, Issue, Loaded, Policy};
@@ -121,6 +122,7 @@ pub struct Loader {
     compiler: Compiler,
     compilers: Arc<Semaphore>,
     shelf: Arc<Mutex<Shelf>>,
+    cache: Option<Arc<CompiledCache>>,
     metrics: Metrics,
 }
 
@@ -152,7 +154,13 @@ impl Loader {
     /// A loader for one engine.
     pub fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
         let compilers = Arc::new(Semaphore::new(COMPILERS));
-        Self { engine, compiler, compilers, shelf: Arc::default(), metrics }
+        Self { engine, compiler, compilers, shelf: Arc::default(), cache: None, metrics }
+    }
+
+    /// The same, that keeps what it compiles for its next start.
+    #[must_use]
+    pub fn keeping(self, cache: Option<CompiledCache>) -> Self {
+        Self { cache: cache.map(Arc::new), ..self }
     }
 
     /// Loads what the operator chose, else the built-in component.
@@ -188,6 +196,25 @@ impl Loader {
         loaded.map(Arc::new)
     }
 
+    /// Opens somebody's component as far as `describe`: for tools that look at it, or configure it in several ways. What it is
+    /// to decide is what it exports.
+    ///
+    /// # Errors
+    /// When it does not pass a gate; the text is for its author.
+    pub async fn open(&self, wasm: Vec<u8>) -> Result<Loaded, Rejected> {
+        let kind = at(Gate::Verified, form::check_form(&wasm).and_then(|()| form::kind_of(&wasm)))?;
+        self.described(&Order::of(kind), Bytes::Foreign(wasm), Health::default()).await
+    }
+
+    /// The same component with this configuration, if it accepts it.
+    ///
+    /// # Errors
+    /// When it does not; the text names every fault.
+    pub async fn configure(&self, opened: &Loaded, order: &Order) -> Result<Loaded, Rejected> {
+        let loaded = opened.again(order.config.clone(), order.limits.clone());
+        self.configured(loaded, true).await
+    }
+
     async fn pass_gates(
         &self,
         order: Order,
@@ -195,7 +222,21 @@ impl Loader {
         health: Health,
     ) -> Result<Loaded, Rejected> {
         let begun = Instant::now();
-        let Order { kind, digest: pinned, config, limits } = order;
+        let foreign = matches!(bytes, Bytes::Foreign(_));
+        let loaded = self.described(&order, bytes, health).await?;
+        let mut loaded = self.configured(loaded, foreign).await?;
+        loaded.load_millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(loaded)
+    }
+
+    /// Everything up to what it says of itself.
+    async fn described(
+        &self,
+        order: &Order,
+        bytes: Bytes,
+        health: Health,
+    ) -> Result<Loaded, Rejected> {
+        let Order { kind, digest: pinned, config, limits } = order.clone();
         let looked_at = aside(move || {
             form::check_form(bytes.as_slice())?;
             let digest = digest(bytes.as_slice());
@@ -206,39 +247,39 @@ impl Loader {
             Ok((bytes, digest))
         });
         let (bytes, digest) = at(Gate::Verified, looked_at.await)?;
-        let parsed = serde_json::from_str::<serde_json::Value>(&config);
-        let parsed = at(Gate::ConfigValid, parsed.context("its configuration is not JSON"))?;
-        let foreign = matches!(bytes, Bytes::Foreign(_));
         let component = at(Gate::Loaded, self.component(&digest, bytes).await)?;
         let policy = at(Gate::Loaded, bind(&self.engine, &component, kind))?;
-        let id = PolicyId { name: kind.word().into(), digest };
-        let (share, description) = (Share::default(), Description::default());
-        let (engine, peak, load_millis) = (self.engine.clone(), AtomicUsize::new(0), 0);
-        let _component = component;
         let loaded = Loaded {
-            engine,
-            share,
+            engine: self.engine.clone(),
+            share: Share::default(),
             policy,
-            id,
-            description,
+            id: PolicyId { name: kind.word().into(), digest },
+            description: Description::default(),
             config,
             limits,
-            peak,
+            peak: AtomicUsize::new(0),
             health,
-            load_millis,
+            load_millis: 0,
             loaded_at: crate::kube::now(),
-            _component,
+            _component: component,
         };
         let described = asked(loaded, "describe", Loaded::describe).await;
         let (mut loaded, description) = at(Gate::Loaded, described)?;
         loaded.id.name = format!("{} {}", description.name, description.version);
-        let by_schema = schema::check(&self.compiler, foreign, &description.config_schema, &parsed);
-        at(Gate::ConfigValid, by_schema.await.and_then(no_issues))?;
         loaded.description = description;
+        Ok(loaded)
+    }
+
+    /// Whether it accepts its configuration, by its schema and by its own word.
+    async fn configured(&self, loaded: Loaded, foreign: bool) -> Result<Loaded, Rejected> {
+        let parsed = serde_json::from_str::<serde_json::Value>(&loaded.config);
+        let parsed = at(Gate::ConfigValid, parsed.context("its configuration is not JSON"))?;
+        let schema = &loaded.description.config_schema;
+        let by_schema = schema::check(&self.compiler, foreign, schema, &parsed).await;
+        at(Gate::ConfigValid, by_schema.and_then(no_issues))?;
         let checked = asked(loaded, "check-config", Loaded::check_config).await;
-        let (mut loaded, issues) = at(Gate::ConfigValid, checked)?;
+        let (loaded, issues) = at(Gate::ConfigValid, checked)?;
         at(Gate::ConfigValid, no_issues(issues))?;
-        loaded.load_millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(loaded)
     }
 
@@ -255,7 +296,7 @@ impl Loader {
         if let Some(compiled) = self.shelf().compiled.get(digest).and_then(Weak::upgrade) {
             return Ok(compiled);
         }
-        let component = Arc::new(self.compile(bytes).await?);
+        let component = Arc::new(self.kept_or_compiled(digest, bytes).await?);
         let mut shelf = self.shelf();
         shelf.compiled.retain(|_, compiled| compiled.strong_count() > 0);
         shelf.under_way.retain(|_, turn| turn.strong_count() > 0);
@@ -263,25 +304,79 @@ impl Loader {
         Ok(component)
     }
 
-    async fn compile(&self, bytes: Bytes) -> Result<Component> {
+    async fn kept_or_compiled(&self, digest: &str, bytes: Bytes) -> Result<Component> {
+        let Some(cache) = self.cache.clone() else {
+            return self.compile(bytes).await?.load().await;
+        };
+        let (engine, of) = (self.engine.clone(), digest.to_owned());
+        let kept = aside({
+            let (cache, of) = (cache.clone(), of.clone());
+            move || {
+                let kept = Compiled::from_cache(&cache, &of, &engine);
+                // One that another build of wasmtime made is as good as none.
+                Ok(kept.and_then(|kept| kept.component(&engine).ok()))
+            }
+        });
+        if let Some(component) = kept.await? {
+            return Ok(component);
+        }
+        let fresh = self.compile(bytes).await?;
+        let engine = self.engine.clone();
+        aside(move || fresh.keep(&cache, &of, &engine)).await
+    }
+
+    async fn compile(&self, bytes: Bytes) -> Result<Fresh> {
         let engine = self.engine.clone();
         match bytes {
             Bytes::BuiltIn(bytes) => {
                 let compile = move || Component::new(&engine.wasm, bytes).map_err(Into::into);
-                aside(compile).await
+                Ok(Fresh::Here(aside(compile).await?))
             }
             Bytes::Foreign(bytes) => {
                 let _one = self.compilers.acquire().await.context("the controller is stopping")?;
                 let begun = Instant::now();
                 let compiled = self.compiler.compile(&bytes).await?;
                 self.metrics.compiled(begun.elapsed());
-                aside(move || compiled.component(&engine)).await
+                Ok(Fresh::ByChild(compiled, engine))
             }
         }
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A component that was just compiled.
+enum Fresh {
+    /// Ours, in this process.
+    Here(Component),
+    /// Anybody's, by a child.
+    ByChild(Compiled, Engine),
+}
+
+impl Fresh {
+    async fn load(self) -> Result<Component> {
+        match self {
+            Self::Here(component) => Ok(component),
+            Self::ByChild(compiled, engine) => aside(move || compiled.component(&engine)).await,
+        }
+    }
+
+    fn keep(self, cache: &CompiledCache, digest: &str, engine: &Engine) -> Result<Component> {
+        match self {
+            Self::Here(component) => {
+                if let Ok(compiled) = component.serialize() {
+                    cache.put(digest, engine, &compiled);
+                }
+                Ok(component)
+            }
+            Self::ByChild(compiled, engine) => {
+                let component = compiled.component(&engine)?;
+                cache.put(digest, &engine, compiled.bytes());
+                Ok(component)
+            }
+        }
     }
 }
 

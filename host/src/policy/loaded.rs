@@ -17,6 +17,7 @@ use super::sandbox::{CallState, Limits, broken, store};
 use super::{answer, convert, form, refused};
 
 /// A component whose exports fit its kind.
+#[derive(Clone)]
 pub(super) enum Policy {
     /// Which machine to take.
     Allocation(AllocationPolicyPre<CallState>),
@@ -94,6 +95,33 @@ impl Loaded {
     /// Name, version and digest.
     pub fn id(&self) -> &PolicyId {
         &self.id
+    }
+
+    /// The same component, configured otherwise; whether it accepts that is not known yet.
+    pub(super) fn again(&self, config: String, limits: Limits) -> Self {
+        Self {
+            engine: self.engine.clone(),
+            share: Share::default(),
+            policy: self.policy.clone(),
+            id: self.id.clone(),
+            description: self.description.clone(),
+            config,
+            limits,
+            peak: AtomicUsize::new(0),
+            health: Health::default(),
+            load_millis: self.load_millis,
+            loaded_at: self.loaded_at,
+            _component: self._component.clone(),
+        }
+    }
+
+    /// What it has against a configuration, by its own word alone. Blocks.
+    ///
+    /// # Errors
+    /// When it gives no answer.
+    pub fn issues_with(&self, config: &str) -> Result<Vec<Issue>, Refused> {
+        let other = self.again(config.to_owned(), self.limits.clone());
+        self.engine.enter_here(|| other.check_config())
     }
 
     /// What the component says of itself.

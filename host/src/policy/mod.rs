@@ -7,6 +7,7 @@
 mod answer;
 mod bindings;
 mod book;
+mod cache;
 mod compile;
 mod convert;
 mod engine;
@@ -27,6 +28,7 @@ use capmaas_core::policy::{Answer, Answered, PolicyId, Question, Refused};
 use capmaas_core::{Reply, bounded};
 
 pub use book::{Book, Hand, key};
+pub use cache::CompiledCache;
 pub use compile::{Compiler, compile_stdin};
 pub use engine::Engine;
 pub use fetch::{Fetched, Fetcher};
@@ -130,6 +132,15 @@ impl Policies {
             Question::Handle(_) => &self.failure_handling,
         }
     }
+}
+
+/// What a component's outermost level imports, each with the reason why it may not, and exports.
+///
+/// # Errors
+/// When it is no component.
+pub fn surface(wasm: &[u8]) -> Result<(Vec<(String, Option<String>)>, Vec<String>)> {
+    form::check_form(wasm)?;
+    Ok((form::imports(wasm)?, form::exports(wasm)?))
 }
 
 fn reply(id: PolicyId, answer: std::result::Result<Answer, Refused>) -> Reply {
