@@ -1,5 +1,6 @@
-// A policy's settings, held against its own JSON Schema: the same keywords and words as in the Rust samples, so far as the
-// JavaScript ones need them. A keyword that is not looked at is an issue, so that a schema never promises what nobody checks.
+// A policy's settings, held against its own JSON Schema: the same keywords and words as in the Rust samples, so
+// far as the JavaScript ones need them. A keyword that is not looked at is an issue, so that a schema never
+// promises what nobody checks.
 
 const CALLED = {
   boolean: "true or false",

@@ -1,7 +1,7 @@
 """A policy's settings, held against its own JSON Schema.
 
-The same keywords and words as in the Rust samples, so far as the Python ones need them. A keyword that is not looked at
-is an issue, so that a schema never promises what nobody checks.
+The same keywords and words as in the Rust samples, so far as the Python ones need them. A keyword that is not
+looked at is an issue, so that a schema never promises what nobody checks.
 """
 
 import json

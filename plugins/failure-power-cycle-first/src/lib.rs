@@ -95,7 +95,7 @@ impl FailureHandling for Policy {
         Ok(match config.afterwards {
             Afterwards::UseDefault => Action::UseDefault,
             Afterwards::ReleaseAndReplace => {
-                let reason = format!("{most} power cycles did not bring it on");
+                let reason = format!("not on after power cycle {most} of {most}");
                 let delay = Delay { seconds: 0, reason };
                 Action::ReleaseAndReplace(Replacement { delay, avoid_seconds: None })
             }

@@ -57,7 +57,7 @@ const SCHEMA: &str = r#"{
       "default": ["quarantine"]
     },
     "tagged": {
-      "description": "What happens to a failed machine with such a tag: it is marked broken in MAAS, or released without being taken again for a day, or stays held for inspection.",
+      "description": "Whether a failed machine with such a tag is marked broken, released and not taken again for a day, or stays held.",
       "enum": ["mark-broken", "release", "give-up"],
       "default": "mark-broken"
     },

@@ -1,7 +1,7 @@
 // A sample: an endpoint's name begins with the team that owns the cluster's namespace.
 //
-// The team comes from a map, else from a pattern with `*` for the team's place. A team may have a domain of its own; it is
-// only answered when the host allows it as well.
+// The team comes from a map, else from a pattern with `*` for the team's place. A team may have a domain of its own;
+// it is only answered when the host allows it as well.
 
 import { log } from "capmaas:policy/host@0.1.0";
 import { below, check, read } from "../settings.js";
@@ -27,13 +27,16 @@ const SCHEMA = {
       minLength: 1,
     },
     domains: {
-      description: "Team to domain. Other teams, and teams whose domain the host does not allow, get the cluster's own domain.",
+      description:
+        "Team to domain. Other teams, and teams whose domain the host does not allow, get the cluster's own domain.",
       type: "object",
       additionalProperties: { type: "string", minLength: 1 },
       default: {},
     },
     unknownTeam: {
-      description: "Team of a namespace that neither teams nor namespacePattern knows. Without it, such a cluster gets the built-in name.",
+      description:
+        "Team of a namespace that neither teams nor namespacePattern knows. " +
+        "Without it, such a cluster gets the built-in name.",
       type: "string",
       minLength: 1,
     },
@@ -66,7 +69,8 @@ export const dnsNaming = {
       log("info", `no team for namespace ${context.namespace}: the built-in name`);
       return null;
     }
-    return { label: labelOf(team, context.cluster, suffix), domain: domainOf(config, team, allowedDomains), ttlSeconds: null };
+    const label = labelOf(team, context.cluster, suffix);
+    return { label, domain: domainOf(config, team, allowedDomains), ttlSeconds: null };
   },
 };
 
@@ -111,18 +115,23 @@ function beyondSchema({ teams, namespacePattern, domains, unknownTeam }) {
   for (const [pointer, team] of names) {
     if (safe(team) !== team || team.length > LONGEST_TEAM) {
       const shown = JSON.stringify(team);
-      wrong(pointer, `${shown} cannot begin a name; give a-z, 0-9 and -, at most ${LONGEST_TEAM} of them`);
+      const remedy = `give a-z, 0-9 and -, at most ${LONGEST_TEAM} of them`;
+      wrong(pointer, `${shown} cannot begin a name; ${remedy}`);
     }
   }
   if (namespacePattern !== undefined && namespacePattern.split("*").length !== 2) {
-    wrong("/namespacePattern", `${JSON.stringify(namespacePattern)} needs exactly one *, where the team stands`);
+    const shown = JSON.stringify(namespacePattern);
+    wrong("/namespacePattern", `${shown} needs exactly one *, where the team stands`);
   }
   if (Object.keys(teams).length === 0 && namespacePattern === undefined && unknownTeam === undefined) {
     wrong("", "no namespace has a team; give teams, namespacePattern or unknownTeam");
   }
   for (const team of Object.keys(domains)) {
-    const reached = namespacePattern !== undefined || unknownTeam === team || Object.values(teams).includes(team);
-    if (!reached) wrong(below("/domains", team), "no namespace has this team; name it in teams");
+    const named = unknownTeam === team || Object.values(teams).includes(team);
+    // A pattern may yield any team.
+    if (!named && namespacePattern === undefined) {
+      wrong(below("/domains", team), "no namespace has this team; name it in teams");
+    }
   }
   return issues;
 }

@@ -1,7 +1,8 @@
 """A sample: the machine of which the smallest part would lie idle.
 
-MAAS adds up cores and GiB and takes the smallest sum, whatever was asked for: for 8 cores and 16 GiB it would rather give away
-16 cores with 32 GiB than 8 cores with 48 GiB. Here counts which share of a machine's cores and of its memory would lie idle.
+MAAS adds up cores and GiB and takes the smallest sum, whatever was asked for: for 8 cores and 16 GiB it would
+rather give away 16 cores with 32 GiB than 8 cores with 48 GiB. Here counts which share of a machine's cores and
+of its memory would lie idle.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A sample: endpoints are named by a template, with an environment and a site in it.
 
-What fills a place is made safe for DNS. A name that is too long loses letters of the cluster's name only; the suffix stays
-whole, so two clusters whose names begin alike never meet in one name.
+What fills a place is made safe for DNS. A name that is too long loses letters of the cluster's name only; the
+suffix stays whole, so two clusters whose names begin alike do not meet in one name.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A sample: after a few failures in a row people are called, with the runbook at hand.
 
-Until then a failure is tried again where that is possible, and left to the host's default where it is not. A release is
-never given up: the machine would stay taken for ever.
+Until then a failure is tried again where that is possible, and left to the host's default where it is not. A
+release is never given up: the machine would stay taken for ever.
 """
 
 import json
@@ -85,5 +85,7 @@ class FailureHandling:
 
 def _what_happened(failure):
     host = failure.system_id or "no machine"
-    hosts = f", after {failure.replacements} other hosts" if failure.replacements else ""
-    return f"{failure.stage} failed {failure.occurrences} times on {host}{hosts}: {failure.message}"
+    times, before = failure.occurrences, failure.replacements
+    often = "once" if times == 1 else f"{times} times"
+    hosts = f", after {before} other host{'s' if before > 1 else ''}" if before else ""
+    return f"{failure.stage} failed {often} on {host}{hosts}: {failure.message}"
