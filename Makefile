@@ -31,8 +31,9 @@ help: ## Show what there is.
 setup: ## Check for the tools that are needed; install what Debian has.
 	@./setup.sh
 
-plugins: setup ## Build the policy components (about a minute the first time).
+plugins: setup ## Build the policy components (about two minutes the first time).
 	@plugins/build.sh
+	@plugins/build-samples.sh
 
 build: plugins ## Build the controller, the simulator and the harness (about five minutes the first time).
 	@echo "building the controller in $(CARGO_TARGET_DIR) (about five minutes when nothing is built yet)"

@@ -19,6 +19,11 @@ need make make
 need cc gcc
 need setpriv util-linux
 need git git
+# For the policies in Python and JavaScript.
+need python3 python3
+need node nodejs
+need npm npm
+python3 -c 'import venv, ensurepip' 2> /dev/null || missing+=(python3-venv)
 
 if ! cargo fmt --version > /dev/null 2>&1 || ! cargo clippy --version > /dev/null 2>&1; then
   say "note: rustfmt and clippy are missing, which \`make lint\` needs: rustup component add rustfmt clippy"

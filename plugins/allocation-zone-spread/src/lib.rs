@@ -4,7 +4,13 @@
 //! control planes of the cluster; within a zone the smallest machine comes first, as MAAS itself
 //! would choose. Workers are left to MAAS unless `"workers": true`.
 
-wit_bindgen::generate!({ path: "../../wit", world: "allocation-policy" });
+wit_bindgen::generate!({
+    path: "../../wit",
+    world: "allocation-policy",
+    additional_type_attributes: {
+        "capmaas:policy/allocation@0.1.0/constraints": [#[derive(Default)]],
+    },
+});
 
 use arena as _;
 use capmaas::policy::host::{Level, log};
@@ -18,21 +24,23 @@ use serde::Deserialize;
 struct Policy;
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(default)]
 struct Config {
-    /// Spread workers as well.
     workers: bool,
 }
 
 const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
   "additionalProperties": false,
-  "properties": {"workers": {"type": "boolean", "default": false}}
+  "properties": {
+    "workers": {
+      "description": "Spread workers as well, among themselves.",
+      "type": "boolean",
+      "default": false
+    }
+  }
 }"#;
-
-fn parse(config: &str) -> Result<Config, String> {
-    serde_json::from_str(if config.is_empty() { "{}" } else { config }).map_err(|e| e.to_string())
-}
 
 impl Metadata for Policy {
     fn describe() -> Description {
@@ -45,18 +53,20 @@ impl Metadata for Policy {
     }
 
     fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        parse(&config).map(|_| ()).map_err(|problem| vec![Issue { pointer: "".into(), problem }])
+        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
+            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
+        })
     }
 }
 
 impl Allocation for Policy {
     fn shortlist(request: Request) -> Result<Shortlisting, Refusal> {
-        let config = parse(&request.context.config).map_err(Refusal::BadConfig)?;
+        let config: Config = settings::read(&request.context.config).map_err(Refusal::BadConfig)?;
         let spread = request.role == "control-plane" || config.workers;
         Ok(if spread {
-            Shortlisting::Inspect(anything())
+            Shortlisting::Inspect(Constraints::default())
         } else {
-            Shortlisting::Narrow(anything())
+            Shortlisting::Narrow(Constraints::default())
         })
     }
 
@@ -75,19 +85,6 @@ impl Allocation for Policy {
             log(Level::Info, &format!("zone {zone} holds {} already", in_zone(zone)));
         }
         Ok(Ranking { order, rejected: vec![] })
-    }
-}
-
-fn anything() -> Constraints {
-    Constraints {
-        min_cpu_cores: 0,
-        min_memory_mib: 0,
-        zones: vec![],
-        pools: vec![],
-        tags: vec![],
-        not_zones: vec![],
-        not_pools: vec![],
-        not_tags: vec![],
     }
 }
 

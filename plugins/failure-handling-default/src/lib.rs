@@ -15,19 +15,13 @@ use serde::Deserialize;
 
 struct Policy;
 
-/// Settings; every one has a default.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default)]
 struct Config {
-    /// Hosts that are tried in place of a failed one before giving up.
     max_replacements: u32,
-    /// How long a failed host is not taken again, seconds.
     avoid_seconds: u32,
-    /// Tries on the same host before it is replaced, when it cannot be prepared.
     prepare_tries: u32,
-    /// Pause before the first repetition; doubled each time.
     first_delay_seconds: u32,
-    /// Longest pause.
     longest_delay_seconds: u32,
 }
 
@@ -44,20 +38,42 @@ impl Default for Config {
 }
 
 const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
   "additionalProperties": false,
   "properties": {
-    "maxReplacements": {"type": "integer", "minimum": 0, "default": 3},
-    "avoidSeconds": {"type": "integer", "minimum": 0, "default": 3600},
-    "prepareTries": {"type": "integer", "minimum": 1, "default": 4},
-    "firstDelaySeconds": {"type": "integer", "minimum": 1, "default": 15},
-    "longestDelaySeconds": {"type": "integer", "minimum": 1, "default": 300}
+    "maxReplacements": {
+      "description": "Hosts that are tried in place of a failed one before giving up.",
+      "type": "integer",
+      "minimum": 0,
+      "default": 3
+    },
+    "avoidSeconds": {
+      "description": "How long a failed host is not taken again.",
+      "type": "integer",
+      "minimum": 0,
+      "default": 3600
+    },
+    "prepareTries": {
+      "description": "Tries on the same host before it is replaced, when it cannot be prepared.",
+      "type": "integer",
+      "minimum": 1,
+      "default": 4
+    },
+    "firstDelaySeconds": {
+      "description": "Pause before the first repetition; doubled each time.",
+      "type": "integer",
+      "minimum": 1,
+      "default": 15
+    },
+    "longestDelaySeconds": {
+      "description": "Longest pause.",
+      "type": "integer",
+      "minimum": 1,
+      "default": 300
+    }
   }
 }"#;
-
-fn parse(config: &str) -> Result<Config, String> {
-    serde_json::from_str(if config.is_empty() { "{}" } else { config }).map_err(|e| e.to_string())
-}
 
 impl Metadata for Policy {
     fn describe() -> Description {
@@ -70,13 +86,15 @@ impl Metadata for Policy {
     }
 
     fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        parse(&config).map(|_| ()).map_err(|problem| vec![Issue { pointer: "".into(), problem }])
+        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
+            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
+        })
     }
 }
 
 impl FailureHandling for Policy {
     fn handle(failure: Failure) -> Result<Action, Refusal> {
-        let config = parse(&failure.context.config).map_err(Refusal::BadConfig)?;
+        let config: Config = settings::read(&failure.context.config).map_err(Refusal::BadConfig)?;
         Ok(decide(&failure, &config))
     }
 }
