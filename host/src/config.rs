@@ -9,6 +9,7 @@ use capmaas_core::Settings;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::cli::{ExplainArgs, PolicyCommand};
 use crate::decisions::DecisionLog;
 use crate::maas::{self, ApiKey, Endpoint};
 use crate::policy::{Choice, Choices, CompiledCache, Kind, PolicyDir};
@@ -32,6 +33,16 @@ pub enum Command {
     Crds {
         /// The folder.
         folder: PathBuf,
+    },
+    /// Write, check and try policies.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Tell the story of one object: which policy decided what, and why.
+    Explain(ExplainArgs),
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
     },
     /// Compile a policy from standard input to standard output (used by the controller itself).
     #[command(hide = true)]

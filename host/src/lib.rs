@@ -4,6 +4,7 @@
 //! `capmaas-core` asks for. [`watch`] says when it runs, [`maas`], [`kube`] and [`policy`] are the
 //! three things it calls, [`config`] is what the operator said.
 
+pub mod cli;
 pub mod config;
 pub mod decisions;
 pub mod kube;

@@ -1,5 +1,6 @@
 //! The capmaas program: the controller, and the commands around it.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use capmaas::policy::{
     compile_stdin,
 };
 use capmaas::reconcile::World;
-use capmaas::{maas, serve, watch};
-use clap::Parser;
+use capmaas::{cli, maas, serve, watch};
+use clap::{CommandFactory, Parser};
 use tokio::sync::watch as signal;
 use tracing_subscriber::EnvFilter;
 
@@ -22,26 +23,52 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         None => run(cli.run),
+        Some(Command::Policy(command)) => return exit(tool(cli::policy(command))),
+        Some(Command::Explain(args)) => return exit(tool(cli::explain(&args))),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "capmaas", &mut std::io::stdout());
+            Ok(())
+        }
         Some(Command::Crds { folder }) => write_crds(&folder),
         Some(Command::CompilePolicy) => compile_stdin(),
         Some(Command::CheckConfigSchema) => check_schema_stdin(),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("capmaas: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+fn exit(outcome: Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("capmaas: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs a command that is not the controller. What policies log is shown to who asks for it: `CAPMAAS_LOG=info`.
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
+async fn tool(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    let filter = EnvFilter::try_from_env("CAPMAAS_LOG").unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
+        .init();
+    install_tls()?;
+    command.await
+}
+
+fn install_tls() -> Result<()> {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("cannot set up TLS"))
 }
 
 // One thread does all that a controller does but for the policies; more of them only hand it to one another.
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn run(flags: RunFlags) -> Result<()> {
     start_logging(&flags)?;
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| anyhow::anyhow!("cannot set up TLS"))?;
+    install_tls()?;
     let (stop, mut stopped) = signal::channel(false);
     tokio::spawn(async move {
         interrupted().await;

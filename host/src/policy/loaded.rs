@@ -48,7 +48,8 @@ pub struct Loaded {
 }
 
 /// What a component says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Description {
     /// Short and lower-case.
     pub name: String,
