@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::workbench::{Workbench, component};
 use super::{Output, Printing, configuration, passed, print_json};
-use crate::policy::{Loaded, digest, surface};
+use crate::policy::{Loaded, digest, imports_and_exports};
 
 /// A component to be shown.
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub struct CheckArgs {
 
 pub(super) async fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     let wasm = component(&args.component)?;
-    let (imports, exports) = surface(&wasm)?;
+    let (imports, exports) = imports_and_exports(&wasm)?;
     let opened = Workbench::new()?.open(&args.component).await;
     let described = opened.as_ref().ok().map(described);
     let refused = opened.as_ref().err().map(|e| format!("{e:#}"));
@@ -43,7 +43,7 @@ pub(super) async fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         "file": args.component,
         "bytes": wasm.len(),
         "digest": digest(&wasm),
-        "imports": imports.iter().map(|(name, why)| json!({ "name": name, "refused": why })).collect::<Vec<_>>(),
+        "imports": imports,
         "exports": exports,
         "policy": described,
         "refused": refused,

@@ -65,20 +65,28 @@ pub(super) fn kind_of(wasm: &[u8]) -> Result<Kind> {
     }
 }
 
-/// One thing that a component imports, and why it may not, if so.
-pub(super) fn imports(wasm: &[u8]) -> Result<Vec<(String, Option<String>)>> {
-    let surface = Surface::of(wasm).map_err(anyhow::Error::from)?;
-    let judged = |name: &&str| {
-        let why = check_import(name).err().map(|e| e.to_string());
-        (bounded(name, 200), why)
-    };
-    Ok(surface.imports.iter().map(|name| judged(&name)).collect())
+/// One thing that a component imports.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Import {
+    /// Its name.
+    pub name: String,
+    /// Why it may not be imported, if so.
+    pub refused: Option<String>,
 }
 
-/// What a component exports.
-pub(super) fn exports(wasm: &[u8]) -> Result<Vec<String>> {
+/// What a component's outermost level imports, and the names of what it exports.
+///
+/// # Errors
+/// When it is no component.
+pub fn imports_and_exports(wasm: &[u8]) -> Result<(Vec<Import>, Vec<String>)> {
+    check_form(wasm)?;
     let surface = Surface::of(wasm).map_err(anyhow::Error::from)?;
-    Ok(surface.exports.iter().map(|name| bounded(name, 200)).collect())
+    let judged = |name: &&str| {
+        let refused = check_import(name).err().map(|e| e.to_string());
+        Import { name: bounded(name, 200), refused }
+    };
+    let imports = surface.imports.iter().map(judged).collect();
+    Ok((imports, surface.exports.iter().map(|name| bounded(name, 200)).collect()))
 }
 
 /// Names at the outermost level of a component.

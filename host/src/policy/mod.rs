@@ -32,6 +32,7 @@ pub use cache::CompiledCache;
 pub use compile::{Compiler, compile_stdin};
 pub use engine::Engine;
 pub use fetch::{Fetched, Fetcher};
+pub use form::{Import, imports_and_exports};
 pub use health::{Health, Key};
 pub use load::{Kind, Loader, Order, Rejected, digest};
 pub use loaded::{Description, Issue, Loaded};
@@ -132,15 +133,6 @@ impl Policies {
             Question::Handle(_) => &self.failure_handling,
         }
     }
-}
-
-/// What a component's outermost level imports, each with the reason why it may not, and exports.
-///
-/// # Errors
-/// When it is no component.
-pub fn surface(wasm: &[u8]) -> Result<(Vec<(String, Option<String>)>, Vec<String>)> {
-    form::check_form(wasm)?;
-    Ok((form::imports(wasm)?, form::exports(wasm)?))
 }
 
 fn reply(id: PolicyId, answer: std::result::Result<Answer, Refused>) -> Reply {
