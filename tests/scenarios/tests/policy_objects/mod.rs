@@ -1,5 +1,6 @@
 //! Policies as objects: operators swap them in a running controller, try them in shadow, and are told what is wrong.
 
+mod explained;
 mod failing;
 mod gates;
 mod shadow;
