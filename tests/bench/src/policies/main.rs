@@ -2,6 +2,7 @@
 
 mod cost;
 mod json;
+mod languages;
 mod rule;
 mod webhook;
 
@@ -32,6 +33,9 @@ struct Flags {
     /// How often each is measured; medians are told.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
+    /// How often a policy is reloaded.
+    #[arg(long, default_value_t = 1000)]
+    reloads: u32,
     /// A file for the figures (JSON).
     #[arg(long)]
     summary: Option<PathBuf>,
@@ -55,6 +59,8 @@ struct Figures {
     deadline_late_ms: f64,
     /// Size of the controller, MiB.
     binary_mib: f64,
+    languages: Vec<languages::Language>,
+    reloads: languages::Reloads,
 }
 
 #[tokio::main]
@@ -106,6 +112,8 @@ async fn measure(flags: Flags) -> Result<()> {
         rounds[3].push(hooked(&webhook, &request, &candidates, &ranking).await?);
     }
     let [rank_us, native_us, json_us, webhook_us] = rounds.map(median);
+    let languages = languages::measure(&flags.controller).await?;
+    let reloads = languages::reload(&flags.controller, &flags.components, flags.reloads).await?;
     let figures = Figures {
         sandbox_us,
         asked_us,
@@ -118,6 +126,8 @@ async fn measure(flags: Flags) -> Result<()> {
         rank_vs_webhook: rank_us / webhook_us,
         deadline_late_ms: late(&looping?).await?,
         binary_mib: std::fs::metadata(&flags.controller)?.len() as f64 / f64::from(1 << 20),
+        languages,
+        reloads,
     };
     println!("{}", serde_json::to_string_pretty(&figures)?);
     if let Some(path) = &flags.summary {

@@ -3,6 +3,7 @@
 mod explained;
 mod failing;
 mod gates;
+mod hostile;
 mod shadow;
 mod swap;
 
