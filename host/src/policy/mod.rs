@@ -11,6 +11,7 @@ mod convert;
 mod engine;
 mod form;
 mod load;
+pub mod oci;
 mod sandbox;
 mod source;
 
