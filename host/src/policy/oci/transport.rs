@@ -232,10 +232,15 @@ fn root(error: &reqwest::Error) -> String {
     root.map_or_else(|| "the connection broke".to_owned(), ToString::to_string)
 }
 
-/// rustls's errors come wrapped into those of I/O, which do not name them as their cause.
+/// rustls's errors come wrapped into those of I/O, often twice, and these do not name what they wrap as their cause.
 fn tls_fault(error: &reqwest::Error) -> Option<&rustls::Error> {
-    anyhow::Chain::new(error).find_map(|cause| {
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        inner.and_then(|e| e.downcast_ref()).or_else(|| cause.downcast_ref())
+    anyhow::Chain::new(error).find_map(|mut cause| {
+        while let Some(inner) = cause.downcast_ref::<std::io::Error>()?.get_ref() {
+            if let Some(fault) = inner.downcast_ref() {
+                return Some(fault);
+            }
+            cause = inner;
+        }
+        None
     })
 }
