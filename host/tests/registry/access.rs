@@ -1,18 +1,24 @@
 //! Who may use a registry, and whose certificate is trusted.
 
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use capmaas::policy::oci::{Access, Category, Keychain, pull, push, resolve};
 use control_plane::{Registry, RegistryOptions};
 use gate::Authority;
+use url::Url;
 
 use super::common::{
     PASSWORD, USER, at, crypto, is_policy, keychain, none, plain, plain_as_user, policy, refused,
     user_of,
 };
+use super::stranger::{Reply, Stranger};
 
 fn guarded(tls: bool) -> Registry {
     crypto();
     let user = Some((USER.to_owned(), PASSWORD.to_owned()));
-    Registry::start(RegistryOptions { user, tls }).unwrap()
+    Registry::start(RegistryOptions { user, tls, ..RegistryOptions::default() }).unwrap()
 }
 
 #[tokio::test]
@@ -100,6 +106,38 @@ async fn the_authority_of_the_bundle_is_trusted_and_no_other() {
     // oras, with the same authority and the same credentials.
     let found = registry.oras(folder.path(), &["manifest", "fetch", &policy_at.to_string()]);
     found.unwrap();
+}
+
+/// The token service is the test's; the registry that believes it is real.
+#[tokio::test]
+async fn a_token_is_fetched_from_the_service_that_the_registry_names() {
+    crypto();
+    let registry = Arc::new(OnceLock::<Registry>::new());
+    let believed = registry.clone();
+    let pair = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
+    let tokens = Stranger::start(move |seen| {
+        let url = Url::parse(&format!("http://x{}", seen.path)).unwrap();
+        let scope = url.query_pairs().find(|(name, _)| name == "scope").unwrap().1.into_owned();
+        match seen.authorization() {
+            Some(shown) if shown == pair => {
+                let token = believed.get().unwrap().token(&scope).unwrap();
+                Reply::ok(format!(r#"{{"token": "{token}"}}"#))
+            }
+            _ => Reply::status(401),
+        }
+    })
+    .await;
+    let user = Some((USER.to_owned(), PASSWORD.to_owned()));
+    let token_service = Some(format!("http://{}/token", tokens.host()));
+    let started = Registry::start(RegistryOptions { user, token_service, tls: false }).unwrap();
+    let registry = registry.get_or_init(|| started);
+    let policy_at = at(registry, "team/policy:1");
+    let access = plain_as_user(&registry.host());
+    let digest = push(&policy_at, &access, policy(), &none()).await.unwrap();
+    is_policy(&pull(&policy_at, &access, None).await.unwrap(), &digest);
+    let scopes: Vec<String> = tokens.seen().iter().map(|seen| seen.path.clone()).collect();
+    assert_eq!(scopes.len(), 2, "one for the push and one for the pull: {scopes:?}");
+    refused(pull(&policy_at, &plain(), None).await, Category::Unauthorized);
 }
 
 #[tokio::test]

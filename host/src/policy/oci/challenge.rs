@@ -90,7 +90,8 @@ fn parameter(text: &str) -> (String, &str) {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
+    use proptest::prelude::*;
+    use reqwest::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
     use super::Challenge;
 
@@ -141,5 +142,14 @@ mod tests {
         let long = format!("Bearer realm=\"https://a/{}\"", "x".repeat(9000));
         assert_eq!(of(&[&long]), None);
         assert_eq!(of(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_to_its_end(bytes in prop::collection::vec(prop::sample::select(&b"Bearer=\"\\,; \t\x80x"[..]), 0..200)) {
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                Challenge::of(&HeaderMap::from_iter([(WWW_AUTHENTICATE, value)]));
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use url::Url;
+
 use super::digest::Digest;
 use super::error::{Category, Error, Result};
 
@@ -142,9 +144,8 @@ fn check_host(host: &str) -> Result<()> {
     if name.is_some_and(|name| !is_host_name(name)) {
         return bad(format!("{host:?} is no host of a registry"));
     }
-    if port.is_some_and(|p| {
-        !p.bytes().all(|b| b.is_ascii_digit()) || !p.parse().is_ok_and(|n: u16| n > 0)
-    }) {
+    let number = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse() != Ok(0_u16);
+    if port.is_some_and(|port| !number(port) || port.parse::<u16>().is_err()) {
         return bad(format!("{host:?} has no valid port"));
     }
     Ok(())
@@ -158,7 +159,11 @@ fn is_host_name(name: &str) -> bool {
             && !label.ends_with('-')
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    name.len() <= 253 && name.split('.').all(label)
+    // Browsers' rules make numbers of some names, such as 127.1: credentials are looked up by what is written.
+    let same = |url: Url| url.host_str().is_some_and(|host| host.eq_ignore_ascii_case(name));
+    name.len() <= 253
+        && name.split('.').all(label)
+        && Url::parse(&format!("https://{name}/")).is_ok_and(same)
 }
 
 /// The grammar of repository names (OCI distribution specification 1.1, "Pulling manifests").
@@ -201,7 +206,9 @@ fn check_tag(tag: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Category, Digest, Reference};
+    use proptest::prelude::*;
+
+    use super::{Category, Digest, Reference, Url};
 
     fn parsed(text: &str) -> Reference {
         text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -275,6 +282,8 @@ mod tests {
             ("ghcr.io:99999/a", "valid port"),
             ("gh_cr.io/a", "no host"),
             ("-a.io/a", "no host"),
+            ("127.1/a", "no host"),
+            ("a.5/a", "no host"),
             ("[::g]/a", "no IPv6"),
             ("[::1]x/a", "valid port"),
             ("ghcr.io/a@sha512:00", "only a digest"),
@@ -296,5 +305,18 @@ mod tests {
     fn a_password_in_a_reference_is_not_shown() {
         let error = "user:hunter2@ghcr.io/a/b".parse::<Reference>().unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_so_that_it_is_read_again(text in "[a-z:/@.0-9_-]{0,40}|.*") {
+            if let Ok(found) = text.parse::<Reference>() {
+                let again = parsed(&found.to_string());
+                prop_assert_eq!(again.to_string(), found.to_string());
+                prop_assert_eq!((again.registry(), again.repository()), (found.registry(), found.repository()));
+                let url = format!("https://{}/v2/{}/", found.server(), found.repository());
+                prop_assert!(Url::parse(&url).is_ok(), "{}", url);
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! A real OCI registry on loopback: Debian's `docker-registry`, and the client `oras` for it.
 
+mod tokens;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,6 +15,7 @@ use crate::binaries::{Binaries, Progress};
 use crate::pki::Authority;
 use crate::ports;
 use crate::process::{Janitor, Nursery, Program, Running};
+use tokens::Signer;
 
 /// How long it may take until it listens; mostly a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct RegistryOptions {
     /// Whose name and password it wants (HTTP Basic); anybody may do everything otherwise.
     pub user: Option<(String, String)>,
+    /// The address of a token service, whose tokens it wants instead. The service is the test's; [`Registry::token`] makes
+    /// what it gives.
+    pub token_service: Option<String>,
     /// Whether it speaks TLS, with a certificate of an authority of its own.
     pub tls: bool,
 }
@@ -34,6 +40,7 @@ pub struct Registry {
     _janitor: Janitor,
     folder: tempfile::TempDir,
     options: RegistryOptions,
+    signer: Signer,
     ca_pem: Option<String>,
     port: u16,
 }
@@ -52,6 +59,7 @@ impl Registry {
             ca_pem: None,
             port: ports::free()?,
             folder,
+            signer: Signer::new()?,
             options,
         };
         registry.configure()?;
@@ -79,6 +87,14 @@ impl Registry {
             serde_json::json!({ self.host(): { "auth": auth } })
         });
         serde_json::json!({ "auths": auths.unwrap_or_else(|| serde_json::json!({})) }).to_string()
+    }
+
+    /// A token that it believes, for a scope as clients ask for it.
+    ///
+    /// # Errors
+    /// When it cannot be signed.
+    pub fn token(&self, scope: &str) -> Result<String> {
+        self.signer.sign(scope)
     }
 
     /// Stops it; its content stays.
@@ -181,7 +197,10 @@ impl Registry {
             "storage": { "filesystem": { "rootdirectory": self.file("content") } },
             "http": http,
         });
-        if let Some((name, password)) = &self.options.user {
+        if let Some(realm) = &self.options.token_service {
+            let bundle = write("tokens.crt", self.signer.bundle())?;
+            config["auth"] = Signer::configuration(realm, &bundle);
+        } else if let Some((name, password)) = &self.options.user {
             // The lowest cost there is: nobody is to guess this password.
             let hash = bcrypt::hash(password, 4)?;
             let path = write("htpasswd", &format!("{name}:{hash}\n"))?;
