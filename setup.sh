@@ -24,6 +24,7 @@ need python3 python3
 need node nodejs
 need npm npm
 python3 -c 'import venv, ensurepip' 2> /dev/null || missing+=(python3-venv)
+need docker-registry docker-registry
 
 if ! cargo fmt --version > /dev/null 2>&1 || ! cargo clippy --version > /dev/null 2>&1; then
   say "note: rustfmt and clippy are missing, which \`make lint\` needs: rustup component add rustfmt clippy"
@@ -52,6 +53,11 @@ if [ ${#missing[@]} -gt 0 ]; then
   [ "$(id -u)" = 0 ] || sudo=(sudo)
   export DEBIAN_FRONTEND=noninteractive
   "${sudo[@]}" apt-get update -qq > /dev/null
+  # Tests start a registry themselves; Debian's package would also start one as a service, on port 5000.
+  if [[ " ${missing[*]} " == *" docker-registry "* ]] && command -v systemctl > /dev/null; then
+    say "masking the service docker-registry, which nobody needs here"
+    "${sudo[@]}" systemctl mask --quiet docker-registry.service || true
+  fi
   "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 fi
 

@@ -17,6 +17,7 @@ mod health;
 mod load;
 mod loaded;
 mod metrics;
+pub mod oci;
 mod sandbox;
 mod schema;
 mod source;

@@ -37,6 +37,8 @@ pub struct Binaries {
     pub clusterctl: PathBuf,
     /// helm.
     pub helm: PathBuf,
+    /// oras, a client of OCI registries.
+    pub oras: PathBuf,
     /// A folder with the manifests that Cluster API releases: `core.yaml`, `bootstrap-kubeadm.yaml`,
     /// `control-plane-kubeadm.yaml`, and `metadata.yaml`.
     pub capi_manifests: PathBuf,
@@ -60,17 +62,7 @@ impl Binaries {
             return Ok(found);
         }
         let _lock = cache.lock(&progress)?;
-        let assets = modules::assets();
-        for module in modules::all() {
-            let entry = cache.entry(module)?;
-            for program in module.programs {
-                if modules::in_assets(assets.as_deref(), program.name).is_none()
-                    && !entry.path(program.name).is_file()
-                {
-                    go::build(module, program, &entry, &progress)?;
-                }
-            }
-        }
+        modules::all().iter().try_for_each(|module| Self::complete(&cache, module, progress))?;
         let kubectl = Self::locate(&cache, "kubectl")?;
         let entry = cache.entry(modules::cluster_api())?;
         if let Some(kubectl) = kubectl
@@ -78,9 +70,35 @@ impl Binaries {
         {
             manifests::render(&kubectl, &entry, &progress)?;
         }
-        Self::find(&cache)?.ok_or_else(|| {
-            anyhow::anyhow!("the cache {} changed meanwhile", cache.path().display())
-        })
+        Self::find(&cache)?.ok_or_else(|| changed(&cache))
+    }
+
+    /// Finds or builds oras alone: for tests that need a registry and no control plane.
+    ///
+    /// # Errors
+    /// When it has to be built and cannot be: `go` is missing, too old, or fails.
+    pub fn ensure_oras(progress: Progress) -> Result<PathBuf> {
+        let cache = Cache::open()?;
+        if let Some(found) = Self::locate(&cache, "oras")? {
+            return Ok(found);
+        }
+        let _lock = cache.lock(&progress)?;
+        Self::complete(&cache, modules::oras(), progress)?;
+        Self::locate(&cache, "oras")?.ok_or_else(|| changed(&cache))
+    }
+
+    /// Builds what is missing of a module.
+    fn complete(cache: &Cache, module: &Module, progress: Progress) -> Result<()> {
+        let entry = cache.entry(module)?;
+        let assets = modules::assets();
+        for program in module.programs {
+            if modules::in_assets(assets.as_deref(), program.name).is_none()
+                && !entry.path(program.name).is_file()
+            {
+                go::build(module, program, &entry, &progress)?;
+            }
+        }
+        Ok(())
     }
 
     fn find(cache: &Cache) -> Result<Option<Self>> {
@@ -106,6 +124,7 @@ impl Binaries {
             capi_control_plane: locate("capi-control-plane")?,
             clusterctl: locate("clusterctl")?,
             helm: locate("helm")?,
+            oras: locate("oras")?,
             capi_manifests: manifests::folder(&entry),
         };
         Ok((!missing).then_some(found))
@@ -124,6 +143,10 @@ impl Binaries {
         };
         Ok(entry.map(|entry| entry.path(name)).filter(|path| path.is_file()))
     }
+}
+
+fn changed(cache: &Cache) -> anyhow::Error {
+    anyhow::anyhow!("the cache {} changed meanwhile", cache.path().display())
 }
 
 /// The folder of a module's `go.mod`, in this crate.

@@ -7,7 +7,7 @@ pub(super) const KUBERNETES_VERSION: &str = "v1.37.2";
 /// The version of Cluster API, as its `go.mod` pins it.
 pub(super) const CLUSTER_API_VERSION: &str = "v1.14.2";
 
-/// One folder below `go/`, with a `go.mod` of its own because the dependencies of the four disagree.
+/// One folder below `go/`, with a `go.mod` of its own because the dependencies of the five disagree.
 pub(super) struct Module {
     pub(super) name: &'static str,
     pub(super) ldflags: &'static str,
@@ -26,7 +26,7 @@ const fn program(name: &'static str, package: &'static str, usually: &'static st
     Program { name, package, usually }
 }
 
-const MODULES: [Module; 4] = [
+const MODULES: [Module; 5] = [
     Module {
         name: "etcd",
         ldflags: "-s -w",
@@ -69,6 +69,11 @@ const MODULES: [Module; 4] = [
         ldflags: "-s -w",
         programs: &[program("helm", "helm.sh/helm/v4/cmd/helm", "2 minutes")],
     },
+    Module {
+        name: "oras",
+        ldflags: "-s -w",
+        programs: &[program("oras", "oras.land/oras/cmd/oras", "half a minute")],
+    },
 ];
 
 pub(super) fn all() -> &'static [Module] {
@@ -77,6 +82,10 @@ pub(super) fn all() -> &'static [Module] {
 
 pub(super) fn cluster_api() -> &'static Module {
     &MODULES[2]
+}
+
+pub(super) fn oras() -> &'static Module {
+    &MODULES[4]
 }
 
 /// The folder that `KUBEBUILDER_ASSETS` names, if it holds what that convention says it does.
