@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::cli::{ExplainArgs, PolicyCommand};
 use crate::decisions::DecisionLog;
 use crate::maas::{self, ApiKey, Endpoint};
-use crate::policy::{Choice, Choices, CompiledCache, Kind, PolicyDir};
+use crate::policy::{Choice, Choices, CompiledCache, Kind, PolicyDir, oci};
 
 /// A Cluster API infrastructure provider for Canonical MAAS.
 #[derive(Parser, Debug)]
@@ -294,6 +294,16 @@ impl RunFlags {
     pub fn compiled_policies(&self) -> Result<Option<CompiledCache>> {
         let folder = self.policy_cache.as_ref().map(|folder| folder.join("compiled"));
         folder.as_deref().map(CompiledCache::open).transpose()
+    }
+
+    /// Where what registries have given is kept.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn fetched_policies(&self) -> Result<Option<oci::Cache>> {
+        let folder = self.policy_cache.as_ref().map(|folder| folder.join("fetched"));
+        let open = |folder| oci::Cache::open(folder, oci::Cache::DEFAULT_LIMIT);
+        folder.as_deref().map(open).transpose()
     }
 
     /// The decision log.

@@ -107,7 +107,7 @@ async fn prepare(
     let Clients { calls, watches } = connect().await?;
     let defaults = flags.default_policies(calls.default_namespace());
     let policies = Arc::new(Book::new(policies, defaults, metrics.clone()));
-    let fetcher = Fetcher::new(calls.clone(), folder);
+    let fetcher = Fetcher::new(calls.clone(), folder, flags.fetched_policies()?);
     let cluster_api = wait_for_definitions(&calls, waits).await;
     let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
     let shared = watch::Shared {

@@ -5,6 +5,7 @@ mod case;
 mod explain;
 mod inspect;
 mod new;
+mod registry;
 mod replay;
 mod run;
 mod workbench;
@@ -51,6 +52,10 @@ pub enum PolicyCommand {
     Bench(bench::BenchArgs),
     /// Ask a component what was asked before, and show what it would have decided otherwise.
     Replay(replay::ReplayArgs),
+    /// Push a component to an OCI registry, and say what to pin.
+    Push(registry::PushArgs),
+    /// Pull a component from an OCI registry.
+    Pull(registry::PullArgs),
 }
 
 /// Runs a command; the exit code says whether what was looked at is as it should be.
@@ -65,6 +70,8 @@ pub async fn policy(command: PolicyCommand) -> Result<ExitCode> {
         PolicyCommand::Run(args) => run::run(&args).await,
         PolicyCommand::Bench(args) => bench::bench(&args).await,
         PolicyCommand::Replay(args) => replay::replay(&args).await,
+        PolicyCommand::Push(args) => registry::push(&args).await,
+        PolicyCommand::Pull(args) => registry::pull(&args).await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Components that misbehave arrive as any other does. What they do is contained, told by name, counted, and concerns nobody
 //! but the cluster that named them.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use scenarios::{Machine, Stage, StageOptions, component, eventually};
 
 use super::decided;
@@ -10,7 +10,7 @@ use crate::support::{PolicyFolder, rack, stage_with};
 /// What each does, and what it may be told as: on a busy machine the clock may come first.
 const DEEDS: [(&str, &[&str]); 7] = [
     ("spin", &["timeout"]),
-    ("recurse", &["memory", "timeout"]),
+    ("recurse", &["memory", "trap", "timeout"]),
     ("grow", &["memory", "timeout"]),
     ("panic", &["trap"]),
     ("flood", &["log", "timeout"]),
@@ -19,7 +19,7 @@ const DEEDS: [(&str, &[&str]); 7] = [
 ];
 
 /// Does everything in turn, swapped in while it runs, beside a cluster that takes a machine meanwhile.
-async fn misbehaves(stage: &Stage<'_>, source: &str) -> Result<()> {
+pub(super) async fn misbehaves(stage: &Stage<'_>, source: &str) -> Result<()> {
     let spec = |config: &str| {
         format!(
             "kind: Allocation, mode: Enforce, source: {{{source}}}, config: {{how: '{config}'}}"
@@ -35,14 +35,15 @@ async fn misbehaves(stage: &Stage<'_>, source: &str) -> Result<()> {
     for (n, (deed, categories)) in DEEDS.iter().enumerate() {
         stage.policy("p", &spec(&format!("{deed} c")))?;
         stage.policy_ready("p").await?;
-        eventually(&format!("{deed} is told"), 90, async || {
-            let said = stage.condition("w", "MachineDeployed").await?;
-            let said = said.and_then(|c| c.message).unwrap_or_default();
+        let (mut said, what) = (String::new(), format!("{deed} is told"));
+        let found = eventually(&what, 60, async || {
+            let condition = stage.condition("w", "MachineDeployed").await?;
+            said = condition.and_then(|c| c.message).unwrap_or_default();
             let told = |c: &&str| said.contains(&format!("gave no answer ({c})"));
-            Ok((said.contains("hostile 0.1.0") && categories.iter().any(|c| told(&c)))
-                .then_some(()))
-        })
-        .await?;
+            let ours = said.contains("hostile 0.1.0");
+            Ok((ours && categories.iter().any(told)).then_some(()))
+        });
+        found.await.with_context(|| format!("last said: {said}"))?;
         if n % 3 == 0 {
             let name = format!("calm-{n}");
             stage.machine("calm", &Machine::worker(&name))?;
@@ -61,7 +62,7 @@ async fn misbehaves(stage: &Stage<'_>, source: &str) -> Result<()> {
     stage.provisioned("w").await.map(drop)
 }
 
-fn six() -> maas_sim::Inventory {
+pub(super) fn six() -> maas_sim::Inventory {
     let machine = |n: u32| format!("{{hostname: n{n}, cores: 2, memory: 4096, zone: az1}}");
     let machines: Vec<String> = (0..6).map(machine).collect();
     rack(&machines.iter().map(String::as_str).collect::<Vec<_>>())

@@ -4,6 +4,7 @@ mod explained;
 mod failing;
 mod gates;
 mod hostile;
+mod registry;
 mod shadow;
 mod swap;
 
