@@ -11,8 +11,10 @@ use kube::api::{PostParams, Request};
 use kube::{Client, Resource};
 use serde::de::IgnoredAny;
 
-/// The same words, one after another, about the same object are not repeated within this time.
+/// The same words about the same object are not repeated within this time.
 const QUIET: Duration = Duration::from_secs(600);
+/// How many different words with one reason are remembered: several policies in shadow may disagree in turn.
+const REMEMBERED: usize = 8;
 
 /// Kubernetes refuses a longer note, bytes.
 const LONGEST_NOTE: usize = 1000;
@@ -22,6 +24,9 @@ const LONGEST_NAME: usize = 220;
 /// The uid of an object, and a reason.
 type Subject = (String, String);
 
+/// What was said of a subject, and when.
+type Notes = Vec<(String, Instant)>;
+
 /// Publishes events of type `events.k8s.io/v1`, each with its own words.
 ///
 /// `kube`'s recorder counts an event as a repetition whenever reason and action are the same, and
@@ -30,7 +35,7 @@ type Subject = (String, String);
 pub struct Events {
     client: Client,
     instance: String,
-    said: Arc<Mutex<HashMap<Subject, (String, Instant)>>>,
+    said: Arc<Mutex<HashMap<Subject, Notes>>>,
 }
 
 impl Events {
@@ -69,13 +74,19 @@ impl Events {
 
     fn just_said(&self, subject: &Subject, note: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
-        said.retain(|_, (_, at)| at.elapsed() < QUIET);
-        said.get(subject).is_some_and(|(last, _)| last == note)
+        said.retain(|_, notes| {
+            notes.retain(|(_, at)| at.elapsed() < QUIET);
+            !notes.is_empty()
+        });
+        said.get(subject).is_some_and(|notes| notes.iter().any(|(last, _)| last == note))
     }
 
     fn remember(&self, subject: Subject, note: String) {
         let mut said = self.said.lock().unwrap_or_else(|e| e.into_inner());
-        said.insert(subject, (note, Instant::now()));
+        let notes = said.entry(subject).or_default();
+        notes.push((note, Instant::now()));
+        let surplus = notes.len().saturating_sub(REMEMBERED);
+        notes.drain(..surplus);
     }
 
     fn event(&self, reference: &ObjectReference, event: &Event) -> KubeEvent {

@@ -197,3 +197,42 @@ pub(super) fn broken(store: &Store<CallState>, error: &wasmtime::Error) -> Refus
         None => refused("bad-answer", &format!("{error:#}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_of_an_object_reaches_the_store() {
+        let wanted = PolicyLimits { timeout: Some("2s".into()), memory: Some("8Mi".into()) };
+        // Exhaustive on purpose: a field that nobody looks at must not compile.
+        let PolicyLimits { timeout: _, memory: _ } = &wanted;
+        let limits = Limits::of(Some(&wanted)).unwrap();
+        let usual = Limits::default();
+        let expected = Limits { timeout: Duration::from_secs(2), memory: 8 << 20, ..usual.clone() };
+        assert_eq!(limits, expected);
+        assert_eq!(Limits::of(Some(&PolicyLimits::default())).unwrap(), usual);
+        let engine = Engine::new().unwrap();
+        let mut store = store(&engine, &limits, "p");
+        assert_eq!(store.data().limits, expected);
+        // And the store holds to it.
+        let state = store.data_mut();
+        assert!(state.memory_growing(0, 8 << 20, None).unwrap());
+        assert!(state.memory_growing(8 << 20, (8 << 20) + 1, None).is_err());
+    }
+
+    #[test]
+    fn a_limit_out_of_range_is_refused_by_name() {
+        let refused = |timeout: Option<&str>, memory: Option<&str>| {
+            let text = |t: &str| t.to_owned();
+            let limits = PolicyLimits { timeout: timeout.map(text), memory: memory.map(text) };
+            Limits::of(Some(&limits)).unwrap_err().to_string()
+        };
+        for timeout in ["9ms", "11s", "1m", "", "-1s", "999999999999999999s"] {
+            assert!(refused(Some(timeout), None).contains("spec.limits.timeout"), "{timeout}");
+        }
+        for memory in ["0Mi", "257Mi", "64M", "64", ""] {
+            assert!(refused(None, Some(memory)).contains("spec.limits.memory"), "{memory}");
+        }
+    }
+}

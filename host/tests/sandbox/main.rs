@@ -4,4 +4,5 @@ mod built_in;
 mod gates;
 mod guest;
 mod hostile;
+mod objects;
 mod questions;

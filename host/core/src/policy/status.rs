@@ -201,3 +201,126 @@ fn events(look: &Look, before: &MaasPolicyStatus, changed: bool) -> Vec<Event> {
     }
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use capmaas_api::{Condition, MaasPolicySpec, PolicyKind, PolicyMode, PolicySource};
+
+    use super::*;
+
+    const THEN: u64 = 1_795_996_800;
+
+    fn object() -> MaasPolicy {
+        let spec = MaasPolicySpec {
+            kind: PolicyKind::Allocation,
+            source: PolicySource::default(),
+            config: None,
+            mode: PolicyMode::Enforce,
+            on_failure: None,
+            limits: None,
+            suspend: false,
+        };
+        let mut object = MaasPolicy::new("p", spec);
+        object.metadata.generation = Some(3);
+        object
+    }
+
+    fn loaded(digest: &str) -> PolicyRevision {
+        revision(
+            &format!("sha256:{digest}"),
+            ("p", "1.0.0"),
+            "capmaas:policy@0.1.0".into(),
+            THEN,
+            12,
+        )
+    }
+
+    fn look(object: &MaasPolicy, current: Option<PolicyRevision>) -> Look {
+        let object = object.clone();
+        Look { now: THEN, object, current, refused: None, resolved: None, degraded: None }
+    }
+
+    /// Looks, and keeps what is found as the object's status.
+    fn kept(object: &mut MaasPolicy, look: &Look) -> Done<MaasPolicyStatus> {
+        let done = status(look);
+        object.status.clone_from(&done.status);
+        done
+    }
+
+    fn condition(object: &MaasPolicy, kind: &str) -> Condition {
+        let conditions = object.status.clone().and_then(|s| s.conditions).unwrap_or_default();
+        conditions.into_iter().find(|c| c.kind == kind).expect("a condition")
+    }
+
+    fn reasons(done: &Done<MaasPolicyStatus>) -> Vec<&str> {
+        done.events.iter().map(|e| e.reason.as_str()).collect()
+    }
+
+    #[test]
+    fn a_revision_in_use_is_told_once_and_the_one_before_is_kept_in_mind() {
+        let mut object = object();
+        let first = look(&object, Some(loaded("aa")));
+        assert_eq!(reasons(&kept(&mut object, &first)), ["RevisionInUse"]);
+        assert_eq!(condition(&object, "Ready").status, "True");
+        let again = look(&object, Some(loaded("aa")));
+        assert!(kept(&mut object, &again).events.is_empty());
+        let second = look(&object, Some(loaded("bb")));
+        kept(&mut object, &second);
+        let status = object.status.unwrap();
+        assert_eq!(status.previous.unwrap().digest, "sha256:aa");
+        assert_eq!(status.current.unwrap().digest, "sha256:bb");
+    }
+
+    #[test]
+    fn a_refusal_names_its_gate_and_what_lies_behind_it_is_not_known() {
+        let mut object = object();
+        let refused = Some((Gate::Verified, "it imports wasi:clocks".to_owned()));
+        let seen = Look { refused, ..look(&object, Some(loaded("aabbccddeeff00"))) };
+        let done = kept(&mut object, &seen);
+        assert_eq!(reasons(&done), ["RevisionInUse", "ComponentRefused"]);
+        let states: Vec<String> = ["Resolved", "Verified", "Loaded", "ConfigValid", "Ready"]
+            .map(|kind| condition(&object, kind).status)
+            .to_vec();
+        assert_eq!(states, ["True", "False", "Unknown", "Unknown", "False"]);
+        let ready = condition(&object, "Ready").message.unwrap();
+        assert_eq!(
+            ready,
+            "it imports wasi:clocks; the last good revision sha256:aabbccddeeff stays"
+        );
+        // What was refused is refused again, but compiling may have been short of memory.
+        assert_eq!(done.requeue, Some(LATER));
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_read_is_tried_again_less_and_less_often() {
+        let mut object = object();
+        let mut pauses = Vec::new();
+        let mut now = THEN;
+        for _ in 0..10 {
+            let refused = Some((Gate::Resolved, "no such ConfigMap".to_owned()));
+            let seen = Look { now, refused, ..look(&object, None) };
+            let pause = kept(&mut object, &seen).requeue.expect("it is tried again");
+            pauses.push(pause);
+            now += pause;
+        }
+        assert_eq!(pauses[..4], [2, 2, 4, 8]);
+        assert_eq!(pauses.last(), Some(&LATER));
+    }
+
+    #[test]
+    fn one_that_is_degraded_or_suspended_is_not_ready_and_says_why() {
+        let mut object = object();
+        let degraded = Some("5 failures in a row, the last: trap".to_owned());
+        let seen = Look { degraded, ..look(&object, Some(loaded("aa"))) };
+        assert_eq!(reasons(&kept(&mut object, &seen)), ["RevisionInUse", "PolicyDegraded"]);
+        assert!(
+            kept(&mut object.clone(), &Look { object: object.clone(), ..seen }).events.is_empty()
+        );
+        let ready = condition(&object, "Ready");
+        assert_eq!(ready.reason.as_deref(), Some("Degraded"));
+        object.spec.suspend = true;
+        let seen = look(&object, Some(loaded("aa")));
+        kept(&mut object, &seen);
+        assert_eq!(condition(&object, "Ready").reason.as_deref(), Some("Suspended"));
+    }
+}
