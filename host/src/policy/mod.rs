@@ -9,6 +9,7 @@ mod bindings;
 mod book;
 mod cache;
 mod compile;
+mod components;
 mod convert;
 mod engine;
 mod fetch;

@@ -1,11 +1,12 @@
 //! One `MaasMachine`: allocate, deploy, watch over, release.
 //!
 //! [`next`] tells the story from its start for every step. The chapters: `acquire` (no machine yet:
-//! `choose` one, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
+//! `choose` one, ask policies `beside`, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
 //! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`.
 
 mod acquire;
 mod allocate;
+mod beside;
 mod choose;
 mod delete;
 mod deploying;

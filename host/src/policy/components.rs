@@ -1,0 +1,161 @@
+//! Compiled components: each once, however many policies are made of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use tokio::sync::Semaphore;
+use wasmtime::component::Component;
+
+use super::cache::CompiledCache;
+use super::compile::{Compiled, Compiler};
+use super::engine::Engine;
+use super::load::aside;
+use super::metrics::Metrics;
+
+/// Components that are compiled at once.
+const COMPILERS: usize = 2;
+
+/// Compiles, and shares what is compiled.
+#[derive(Clone)]
+pub(super) struct Components {
+    engine: Engine,
+    compiler: Compiler,
+    compilers: Arc<Semaphore>,
+    shelf: Arc<Mutex<Shelf>>,
+    cache: Option<Arc<CompiledCache>>,
+    metrics: Metrics,
+}
+
+/// What is compiled, by digest, for as long as a policy is made of it; and who compiles now.
+#[derive(Default)]
+struct Shelf {
+    compiled: HashMap<String, Weak<Component>>,
+    under_way: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
+}
+
+/// A component's bytes.
+pub(super) enum Bytes {
+    /// Our own.
+    BuiltIn(&'static [u8]),
+    /// Anybody's.
+    Foreign(Vec<u8>),
+}
+
+impl Bytes {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::BuiltIn(bytes) => bytes,
+            Self::Foreign(bytes) => bytes,
+        }
+    }
+}
+
+impl Components {
+    pub(super) fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
+        let compilers = Arc::new(Semaphore::new(COMPILERS));
+        Self { engine, compiler, compilers, shelf: Arc::default(), cache: None, metrics }
+    }
+
+    /// The same, that keeps what it compiles.
+    pub(super) fn keeping(self, cache: Option<CompiledCache>) -> Self {
+        Self { cache: cache.map(Arc::new), ..self }
+    }
+
+    /// The compiled component: from the shelf, or compiled now, by one of those who want it.
+    pub(super) async fn get(&self, digest: &str, bytes: Bytes) -> Result<Arc<Component>> {
+        let turn = {
+            let mut shelf = self.shelf();
+            let known = shelf.under_way.get(digest).and_then(Weak::upgrade);
+            let turn = known.unwrap_or_default();
+            shelf.under_way.insert(digest.to_owned(), Arc::downgrade(&turn));
+            turn
+        };
+        let _first = turn.lock().await;
+        if let Some(compiled) = self.shelf().compiled.get(digest).and_then(Weak::upgrade) {
+            return Ok(compiled);
+        }
+        let component = Arc::new(self.kept_or_compiled(digest, bytes).await?);
+        let mut shelf = self.shelf();
+        shelf.compiled.retain(|_, compiled| compiled.strong_count() > 0);
+        shelf.under_way.retain(|_, turn| turn.strong_count() > 0);
+        shelf.compiled.insert(digest.to_owned(), Arc::downgrade(&component));
+        Ok(component)
+    }
+
+    async fn kept_or_compiled(&self, digest: &str, bytes: Bytes) -> Result<Component> {
+        let Some(cache) = self.cache.clone() else {
+            return self.compile(bytes).await?.load().await;
+        };
+        let (engine, of) = (self.engine.clone(), digest.to_owned());
+        let kept = aside({
+            let (cache, of) = (cache.clone(), of.clone());
+            move || {
+                let kept = Compiled::from_cache(&cache, &of, &engine);
+                // One that another build of wasmtime made is as good as none.
+                Ok(kept.and_then(|kept| kept.component(&engine).ok()))
+            }
+        });
+        if let Some(component) = kept.await? {
+            return Ok(component);
+        }
+        let fresh = self.compile(bytes).await?;
+        let engine = self.engine.clone();
+        aside(move || fresh.keep(&cache, &of, &engine)).await
+    }
+
+    async fn compile(&self, bytes: Bytes) -> Result<Fresh> {
+        let engine = self.engine.clone();
+        match bytes {
+            Bytes::BuiltIn(bytes) => {
+                let compile = move || Component::new(&engine.wasm, bytes).map_err(Into::into);
+                Ok(Fresh::Here(aside(compile).await?))
+            }
+            Bytes::Foreign(bytes) => {
+                let _one = self.compilers.acquire().await.context("the controller is stopping")?;
+                let begun = Instant::now();
+                let compiled = self.compiler.compile(&bytes).await?;
+                self.metrics.compiled(begun.elapsed());
+                Ok(Fresh::ByChild(compiled, engine))
+            }
+        }
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A component that was just compiled.
+enum Fresh {
+    /// Ours, in this process.
+    Here(Component),
+    /// Anybody's, by a child.
+    ByChild(Compiled, Engine),
+}
+
+impl Fresh {
+    async fn load(self) -> Result<Component> {
+        match self {
+            Self::Here(component) => Ok(component),
+            Self::ByChild(compiled, engine) => aside(move || compiled.component(&engine)).await,
+        }
+    }
+
+    fn keep(self, cache: &CompiledCache, digest: &str, engine: &Engine) -> Result<Component> {
+        match self {
+            Self::Here(component) => {
+                if let Ok(compiled) = component.serialize() {
+                    cache.put(digest, engine, &compiled);
+                }
+                Ok(component)
+            }
+            Self::ByChild(compiled, engine) => {
+                let component = compiled.component(&engine)?;
+                cache.put(digest, &engine, compiled.bytes());
+                Ok(component)
+            }
+        }
+    }
+}
