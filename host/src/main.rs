@@ -95,19 +95,19 @@ async fn prepare(
 ) -> Result<(watch::Shared, Writers)> {
     let settings = flags.settings()?;
     let maas = Arc::new(maas::Client::new(flags.maas()?)?);
-    let decisions = flags.open_decision_log()?;
-    let folder = flags.policy_folder()?.map(Arc::new);
+    let decisions = flags.policies.decisions()?;
+    let folder = flags.policies.folder()?.map(Arc::new);
     let policy_loader =
         PolicyLoader::new(Engine::new()?, Compiler::this_program()?, metrics.clone())
-            .keeping(flags.compiled_policies()?);
-    let policies = Policies::with(&policy_loader, flags.choices()?).await?;
+            .keeping(flags.policies.compiled()?);
+    let policies = Policies::with(&policy_loader, flags.policies.choices()?).await?;
     for loaded in policies.loaded() {
         tracing::info!(policy = %loaded.id(), "policy loaded");
     }
     let Clients { calls, watches } = connect().await?;
-    let defaults = flags.default_policies(calls.default_namespace());
+    let defaults = flags.policies.defaults(&flags.namespace, calls.default_namespace());
     let policies = Arc::new(Book::new(policies, defaults, metrics.clone()));
-    let fetcher = Fetcher::new(calls.clone(), folder, flags.fetched_policies()?);
+    let fetcher = Fetcher::new(calls.clone(), folder, flags.policies.fetched()?);
     let cluster_api = wait_for_definitions(&calls, waits).await;
     let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
     let shared = watch::Shared {
