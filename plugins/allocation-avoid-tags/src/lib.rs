@@ -48,22 +48,11 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "allocation-avoid-tags".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "machines with a maintenance or quarantine tag are not taken".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, impossible_tags).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "machines with a maintenance or quarantine tag are not taken",
+    schema: SCHEMA,
+    beyond: impossible_tags,
+});
 
 /// MAAS would take such a name without a word, and exclude nothing.
 fn impossible_tags(config: &Config) -> Vec<settings::Issue> {

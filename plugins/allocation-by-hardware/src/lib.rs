@@ -24,23 +24,11 @@ use rules::Config;
 
 struct Policy;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "allocation-by-hardware".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "machines are chosen by processor, vendor, product, NUMA nodes and power type"
-                .into(),
-            config_schema: rules::SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(rules::SCHEMA, &config, Config::issues).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "machines are chosen by processor, vendor, product, NUMA nodes and power type",
+    schema: rules::SCHEMA,
+    beyond: Config::issues,
+});
 
 impl Allocation for Policy {
     fn shortlist(_request: Request) -> Result<Shortlisting, Refusal> {

@@ -46,22 +46,11 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "allocation-prefer-previous".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "a cluster gets back the machines that it had before".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "a cluster gets back the machines that it had before",
+    schema: SCHEMA,
+    beyond: |_: &Config| vec![],
+});
 
 impl Allocation for Policy {
     fn shortlist(_request: Request) -> Result<Shortlisting, Refusal> {

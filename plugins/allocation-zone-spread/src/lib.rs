@@ -42,22 +42,11 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "allocation-zone-spread".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "control planes land in different zones".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "control planes land in different zones",
+    schema: SCHEMA,
+    beyond: |_: &Config| vec![],
+});
 
 impl Allocation for Policy {
     fn shortlist(request: Request) -> Result<Shortlisting, Refusal> {

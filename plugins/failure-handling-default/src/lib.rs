@@ -75,22 +75,11 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "failure-handling-default".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "release and replace failed hosts, repeat the rest with growing pauses".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "release and replace failed hosts, repeat the rest with growing pauses",
+    schema: SCHEMA,
+    beyond: |_: &Config| vec![],
+});
 
 impl FailureHandling for Policy {
     fn handle(failure: Failure) -> Result<Action, Refusal> {

@@ -63,22 +63,11 @@ const SCHEMA: &str = r#"{
   }
 }"#;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "failure-power-cycle-first".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "a machine that does not come on is power-cycled before it is replaced".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "a machine that does not come on is power-cycled before it is replaced",
+    schema: SCHEMA,
+    beyond: |_: &Config| vec![],
+});
 
 impl FailureHandling for Policy {
     fn handle(failure: Failure) -> Result<Action, Refusal> {

@@ -81,22 +81,11 @@ const SCHEMA: &str = r#"{
 /// The host avoids no machine for longer.
 const A_DAY: u32 = 86_400;
 
-impl Metadata for Policy {
-    fn describe() -> Description {
-        Description {
-            name: "failure-quarantine".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            summary: "failed hosts cool down, those with a tag are marked broken".into(),
-            config_schema: SCHEMA.into(),
-        }
-    }
-
-    fn check_config(config: String) -> Result<(), Vec<Issue>> {
-        settings::check(SCHEMA, &config, |_: &Config| vec![]).map_err(|list| {
-            list.into_iter().map(|(pointer, problem)| Issue { pointer, problem }).collect()
-        })
-    }
-}
+settings::metadata!({
+    summary: "failed hosts cool down, those with a tag are marked broken",
+    schema: SCHEMA,
+    beyond: |_: &Config| vec![],
+});
 
 impl FailureHandling for Policy {
     fn handle(failure: Failure) -> Result<Action, Refusal> {

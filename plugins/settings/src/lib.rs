@@ -33,6 +33,30 @@ pub fn check<T: DeserializeOwned>(
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
 
+/// What a policy says of itself and of its settings, as its `metadata` interface. The generated `Metadata`, `Description` and
+/// `Issue`, which are types of each policy's own, and its `Policy` have to be in scope. `beyond` finds what no schema can say.
+#[macro_export]
+macro_rules! metadata {
+    ({ summary: $summary:expr, schema: $schema:expr, beyond: $beyond:expr $(,)? }) => {
+        impl Metadata for Policy {
+            fn describe() -> Description {
+                Description {
+                    name: env!("CARGO_PKG_NAME").into(),
+                    version: env!("CARGO_PKG_VERSION").into(),
+                    summary: $summary.into(),
+                    config_schema: $schema.into(),
+                }
+            }
+
+            fn check_config(config: String) -> Result<(), Vec<Issue>> {
+                let issue = |(pointer, problem)| Issue { pointer, problem };
+                $crate::check($schema, &config, $beyond)
+                    .map_err(|list| list.into_iter().map(issue).collect())
+            }
+        }
+    };
+}
+
 /// The pointer to a member.
 fn below(at: &str, key: &str) -> String {
     format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
