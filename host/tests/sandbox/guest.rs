@@ -10,8 +10,10 @@ pub(crate) mod at {
     pub(crate) const TEXT: u32 = 256;
     /// One byte that is no UTF-8.
     pub(crate) const NO_UTF8: u32 = 288;
-    /// Free memory up to the end of the first page.
+    /// Free memory up to the schema.
     pub(crate) const FREE: u32 = 1024;
+    /// The schema of the configuration; what is allocated begins behind it.
+    pub(super) const SCHEMA: u32 = 18_000;
 }
 
 /// A component of the `dns-naming` world.
@@ -34,6 +36,8 @@ pub(crate) struct Guest {
     pub(crate) interface: &'static str,
     /// What it calls itself.
     pub(crate) name: &'static str,
+    /// JSON Schema of its configuration; at most 14 KiB.
+    pub(crate) schema: String,
     /// Pages of memory at the start.
     pub(crate) pages: u32,
     /// Type of the answer of `propose`.
@@ -55,6 +59,7 @@ impl Default for Guest {
             imports: String::new(),
             interface: "0.1.0",
             name: "guest",
+            schema: String::new(),
             pages: 1,
             answer: "(result (option $name) (error $refusal))",
         }
@@ -80,7 +85,12 @@ pub(crate) fn proposing(body: impl Into<String>) -> Guest {
 /// Little-endian numbers as the bytes of a data segment.
 fn words(numbers: &[usize]) -> String {
     let bytes = numbers.iter().flat_map(|n| u32::try_from(*n).unwrap().to_le_bytes());
-    bytes.map(|b| format!("\\{b:02x}")).collect()
+    escaped(&bytes.collect::<Vec<_>>())
+}
+
+/// The bytes of a data segment.
+fn escaped(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("\\{b:02x}")).collect()
 }
 
 /// The types of the world, and the names under which its functions may use them.
@@ -157,10 +167,12 @@ impl Guest {
 
     /// The core module with the guest's own code.
     fn core(&self) -> String {
-        let Self { propose, check_config, post_return, start, more, name, .. } = self;
+        let Self { propose, check_config, post_return, start, more, name, schema, .. } = self;
         let (text, no_utf8) = (at::TEXT, at::NO_UTF8);
         // The description: four pairs of address and length.
-        let description = words(&[512, name.len(), 576, 5, 256, 16, 580, 0]);
+        let description =
+            words(&[512, name.len(), 576, 5, 256, 16, at::SCHEMA as usize, schema.len()]);
+        let (schema_at, schema) = (at::SCHEMA, escaped(schema.as_bytes()));
         format!(
             r#"(core module $code
     (import "libc" "memory" (memory 1))
@@ -170,6 +182,7 @@ impl Guest {
     (data (i32.const 576) "1.0.0")
     (data (i32.const {text}) "sixteen-bytes-ok")
     (data (i32.const {no_utf8}) "\ff")
+    (data (i32.const {schema_at}) "{schema}")
     {more}
     (func $start {start})
     (start $start)

@@ -97,3 +97,40 @@ async fn a_name_as_long_as_an_answer_may_be_is_no_name() {
     assert!(text.contains("describe() must give a name"), "{text}");
     assert!(text.len() < 1_000, "{} bytes", text.len());
 }
+
+/// A schema is a program too, and is somebody else's.
+#[tokio::test]
+async fn a_schema_that_never_ends_ends_in_a_process_of_its_own() {
+    let circle = r##"{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}"##;
+    let itself = r##"{"allOf": [{"$ref": "#"}]}"##;
+    let elsewhere = r#"{"$ref": "https://registry.example.com/schema.json"}"#;
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    let wrong = r#"{"type": "a kind of thing"}"#;
+    let config = |text: &str| Some(text.to_owned());
+    for schema in [elsewhere, deep.as_str(), wrong] {
+        let guest = Guest { schema: schema.into(), ..Guest::default() };
+        let text = format!("{:#}", naming(component(guest.wasm())).await.err().expect("refused"));
+        assert!(text.contains("schema"), "{schema:.60}: {text}");
+    }
+    // One that refers to itself says nothing, or is refused; either way it ends, and not with us.
+    for schema in [circle, itself] {
+        let guest = Guest { schema: schema.into(), ..Guest::default() };
+        let choice = Choice { config: config(r#"{"a": 1}"#), ..component(guest.wasm()) };
+        drop(naming(choice).await);
+    }
+    // A pattern that would take for ever is given up as well, whatever it is then said to be.
+    let pattern = r#"{"properties": {"a": {"type": "string", "pattern": "^(a+)+\\1$"}}}"#;
+    let guest = Guest { schema: pattern.into(), ..Guest::default() };
+    let config = config(&format!(r#"{{"a": "{}b"}}"#, "a".repeat(60)));
+    assert!(naming(Choice { config, ..component(guest.wasm()) }).await.is_err());
+}
+
+#[tokio::test]
+async fn a_configuration_is_held_against_the_schema_first() {
+    let schema = r#"{"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}}"#;
+    let guest = Guest { schema: schema.into(), ..Guest::default() };
+    let with = |config: &str| Choice { config: Some(config.into()), ..component(guest.wasm()) };
+    naming(with(r#"{"n": 3}"#)).await.unwrap();
+    let text = format!("{:#}", naming(with(r#"{"n": 4}"#)).await.err().unwrap());
+    assert!(text.contains("it does not accept its configuration: /n: 4 is greater"), "{text}");
+}
