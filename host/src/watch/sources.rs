@@ -16,10 +16,9 @@ use tokio::task::AbortHandle;
 use super::{Shared, heard, hub};
 use crate::policy::{Fingerprint, Key};
 
-/// How often files are looked at. Notifications do not reach through every kind of volume.
-const FILES: Duration = Duration::from_millis(250);
-/// How often the list of what is to be looked at is drawn up when no policy comes from a file.
-const LIST: Duration = Duration::from_secs(1);
+/// How often files are looked at, and the list of what is to be looked at is drawn up. Notifications do not reach through
+/// every kind of volume.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Tells of every policy whose source may have changed, until it is dropped.
 pub(super) async fn watch(shared: &Shared, tell: impl Fn(ObjectRef<MaasPolicy>)) {
@@ -42,8 +41,7 @@ pub(super) async fn watch(shared: &Shared, tell: impl Fn(ObjectRef<MaasPolicy>))
                 from.for_each(|p| tell(ObjectRef::from_obj(&**p)));
             }
         }
-        let pause = if paths.is_empty() { LIST } else { FILES };
-        if let Ok(Some(key)) = tokio::time::timeout(pause, changes.recv()).await {
+        if let Ok(Some(key)) = tokio::time::timeout(PAUSE, changes.recv()).await {
             let from = policies.iter().filter(|p| config_map(p).as_ref() == Some(&key));
             from.for_each(|p| tell(ObjectRef::from_obj(&**p)));
         }
