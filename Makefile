@@ -26,7 +26,7 @@ export CAPMAAS_BIN = $(CARGO_TARGET_DIR)/debug/capmaas
 .PHONY: help setup plugins build control-plane test crash soak fuzz bench bench-provisioning lint crds image-binary demo playground clean-cache
 
 help: ## Show what there is.
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: ## Check for the tools that are needed; install what Debian has.
 	@./setup.sh
@@ -39,10 +39,13 @@ build: plugins ## Build the controller, the simulator and the harness (about fiv
 	@echo "building the controller in $(CARGO_TARGET_DIR) (about five minutes when nothing is built yet)"
 	@cargo build --locked --workspace --all-targets
 
-control-plane: build ## Build etcd, kube-apiserver, Cluster API and Helm (about fourteen minutes the first time).
+control-plane: build ## Build etcd, kube-apiserver, Cluster API, Helm and oras (about fourteen minutes the first time).
 	@"$(CARGO_TARGET_DIR)/debug/control-plane" build
 
 test: control-plane ## Run all tests: units, transcripts, properties, simulator, scenarios on a real control plane.
+	@# What policies share is tested as a program of this machine; the policies themselves, by their golden cases.
+	@CARGO_TARGET_DIR="$(CAPMAAS_PLUGINS_TARGET_DIR)/native" \
+		cargo test --locked --manifest-path plugins/Cargo.toml -p settings
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
@@ -99,7 +102,7 @@ image-binary: plugins ## Build the optimised controller for the image, into targ
 demo: control-plane ## Tell the whole story, from a cluster's birth to its end. INVENTORY=file.yaml, KEEP=1.
 	@"$(CARGO_TARGET_DIR)/debug/demo" $(if $(INVENTORY),--inventory "$(INVENTORY)") $(if $(filter 1,$(KEEP)),--keep)
 
-playground: control-plane ## Start control plane, MAAS and controller to try things on. INVENTORY=file.yaml, SPEED=60.
+playground: control-plane ## Start control plane, MAAS and controller to try things on. INVENTORY=, SPEED=60, ARGS='-- flags'.
 	@exec "$(CARGO_TARGET_DIR)/debug/playground" $(if $(INVENTORY),--inventory "$(INVENTORY)") $(if $(SPEED),--speed "$(SPEED)") $(ARGS)
 
 clean-cache: ## Delete everything that was built, of every version.

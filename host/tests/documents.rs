@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use capmaas::config::Cli;
+use capmaas_api::MaasPolicy;
+use clap::CommandFactory;
+use serde_json::Value;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -91,6 +96,76 @@ fn b085_every_make_target_in_the_documentation_exists() {
     for target in named {
         let said = makefile.contains(&format!("\n{target}:"));
         assert!(said, "make {target} does not exist");
+    }
+}
+
+/// Whatever is written is also what is read: a field that is misspelt gets lost.
+fn kept(written: &Value, read: &Value) -> bool {
+    match (written, read) {
+        (Value::Object(written), Value::Object(read)) => {
+            written.iter().all(|(key, value)| read.get(key).is_some_and(|r| kept(value, r)))
+        }
+        _ => written == read,
+    }
+}
+
+#[test]
+fn every_policy_in_the_documentation_is_one() {
+    let mut shown = vec![read(&root().join("docs/examples/policy.yaml"))];
+    for page in all(".md") {
+        let page = read(&page);
+        let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        shown.extend(blocks.filter(|b| b.contains("kind: MaasPolicy")).map(str::to_owned));
+    }
+    assert!(shown.len() > 1, "the README shows one");
+    for text in shown {
+        let written: Value =
+            serde_yaml_ng::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let policy = serde_json::from_value::<MaasPolicy>(written.clone());
+        let read = serde_json::to_value(policy.unwrap_or_else(|e| panic!("{e}: {text}")));
+        assert!(kept(&written, &read.expect("JSON")), "{text}");
+    }
+}
+
+#[test]
+fn every_flag_of_the_chart_and_every_flag_of_policies_in_the_documentation_exists() {
+    let command = Cli::command();
+    let flags: BTreeSet<&str> = command.get_arguments().filter_map(|a| a.get_long()).collect();
+    let named = |text: &str, begins: &str| -> Vec<String> {
+        let words = text.split("--").skip(1).map(|rest| {
+            let end = |c: char| !(c.is_ascii_lowercase() || c == '-');
+            rest.split(end).next().unwrap_or_default().trim_end_matches('-').to_owned()
+        });
+        words.filter(|w| w.starts_with(begins) && w.len() > 2).collect()
+    };
+    let deployment = read(&root().join("charts/capmaas/templates/deployment.yaml"));
+    let mut all_named = named(&deployment, "");
+    for page in all(".md") {
+        let page = read(&page);
+        for begins in ["default-", "decision-log", "policy-"] {
+            all_named.extend(named(&page, begins));
+        }
+    }
+    assert!(all_named.len() > 15, "{all_named:?}");
+    for name in all_named {
+        assert!(flags.contains(name.as_str()), "there is no flag --{name}");
+    }
+}
+
+#[test]
+fn every_metric_in_the_documentation_exists() {
+    let source = read(&root().join("host/src/policy/metrics.rs"));
+    let mut named = BTreeSet::new();
+    for page in all(".md") {
+        for rest in read(&page).split("capmaas_policy_").skip(1) {
+            let end = |c: char| !(c.is_ascii_lowercase() || c == '_');
+            named.extend(rest.split(end).next().map(str::to_owned));
+        }
+    }
+    assert!(named.len() > 7, "{named:?}");
+    for name in named {
+        let registered = format!("\"{}\"", name.trim_end_matches("_total"));
+        assert!(source.contains(&registered), "there is no metric capmaas_policy_{name}");
     }
 }
 

@@ -25,7 +25,7 @@ pub use colleague::Colleague;
 pub use companion::Companion;
 pub use controller::{Controller, controller_binary};
 pub use dice::Dice;
-pub use install::{Pod, chart, install_chart};
+pub use install::{Pod, Surroundings, chart, install_chart};
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
