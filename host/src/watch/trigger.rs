@@ -69,6 +69,8 @@ pub(super) fn member(object: &MaasMachine) -> Option<u64> {
     object.metadata.labels.hash(&mut hasher);
     object.metadata.deletion_timestamp.is_some().hash(&mut hasher);
     object.spec.provider_id.hash(&mut hasher);
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)).hash(&mut hasher);
     if let Some(status) = &object.status {
         (status.ready, &status.machine_state, status.machine_powered).hash(&mut hasher);
     }

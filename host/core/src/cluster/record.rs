@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::{ClusterFlow, LOAD_BALANCER_READY, Run, TTL, unexpected};
 use crate::call_error::Category;
 use crate::maas::{DnsResource, Machine, Power, Status, User};
-use crate::machine::DEPLOYED;
+use crate::machine::{DEPLOYED, being_replaced};
 use crate::ownership::{Claim, Ownership, judge};
 use crate::provider_id;
 use crate::step::{Effect, EventKind, Read, Reply};
@@ -148,7 +148,9 @@ impl Run<'_> {
     }
 
     fn membership(&self, object: &MaasMachine, machine: &Machine, user: &User) -> Membership {
-        if object.metadata.deletion_timestamp.is_some() || machine.status != Status::Deployed {
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        // One that failed waits for its address to leave, whatever became of its deployment since.
+        if deleting || machine.status != Status::Deployed || being_replaced(object, machine) {
             return Membership::Out;
         }
         match self.whose(object, machine, user) {

@@ -276,7 +276,7 @@ impl Run<'_> {
 
     fn power_cycle(&mut self, trouble: Trouble, delay: &Delay) -> MachineFlow<Infallible> {
         let seconds = self.clamp(delay).max(1);
-        let Some(owned) = self.owned_again(&trouble)? else {
+        let Some(owned) = self.owned_again(trouble.machine.as_ref())? else {
             return Err(self.retry(&trouble, delay));
         };
         // Off now; the next look finds it off and powers it on.

@@ -2,7 +2,8 @@
 //!
 //! [`next`] tells the story from its start for every step. The chapters: `acquire` (no machine yet:
 //! `choose` one, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
-//! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`.
+//! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`;
+//! `resolved` is what the last two wait for.
 
 mod acquire;
 mod allocate;
@@ -15,6 +16,7 @@ mod observe;
 mod prepare;
 mod replace;
 mod report;
+mod resolved;
 mod sibling;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ use crate::text::{LONGEST_NOTE, bounded};
 use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 pub use failed_hosts::FailedHost;
+pub(crate) use failed_hosts::being_replaced;
 pub(crate) use report::explain;
 pub use sibling::Sibling;
 
