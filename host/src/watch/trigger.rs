@@ -77,6 +77,12 @@ pub(super) fn member(object: &MaasMachine) -> Option<u64> {
     Some(hasher.finish())
 }
 
+/// That a machine which has a host is being deleted: its cluster remembers the host.
+pub(super) fn leaving(object: &MaasMachine) -> Option<u64> {
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    (deleting && object.spec.provider_id.is_some()).then_some(0)
+}
+
 /// What the look at a machine's Node depends on.
 pub(super) fn node(object: &MaasMachine) -> Option<u64> {
     let mut hasher = DefaultHasher::new();

@@ -144,7 +144,9 @@ impl Run<'_> {
         };
         let parsed: Result<Vec<MaasMachine>, _> =
             read.into_iter().map(serde_json::from_value).collect();
-        parsed.map_err(|_| self.finished(None, Some(self.seen.settings.poll)))
+        let machines = parsed.map_err(|_| self.finished(None, Some(self.seen.settings.poll)))?;
+        self.leaving = super::former::leaving(&machines);
+        Ok(machines)
     }
 
     fn membership(&self, object: &MaasMachine, machine: &Machine, user: &User) -> Membership {
@@ -319,7 +321,7 @@ pub(super) fn ours(record: &DnsResource, id: Option<u64>) -> bool {
 
 /// The machine's own reconcile has seen it deployed and on. Before that it may still be replaced,
 /// which would release it without waiting for resolvers.
-fn reported(object: &MaasMachine) -> bool {
+pub(super) fn reported(object: &MaasMachine) -> bool {
     let Some(status) = &object.status else {
         return false;
     };

@@ -3,6 +3,8 @@
 use super::acquire::bounded;
 use super::report::End;
 use super::{ALLOCATION, MachineFlow, Run, failed_hosts, no_answer, unexpected};
+use crate::cluster::former_hosts;
+use crate::maas::Machine;
 use crate::policy::{
     AllocateConstraints, AllocationRequest, Answer, Answered, Avoided, Candidate, Constraints,
     Delay, Panel, Peer, PolicyId, Proposal, Question, Refused, Rejection, Seat, Shortlisting,
@@ -274,63 +276,6 @@ impl Run<'_> {
         Ok(Err(self.excused(seat, given)))
     }
 
-    /// What policies in shadow would have had. Whoever gives no answer has no proposal.
-    fn proposals(
-        &mut self,
-        request: &AllocationRequest,
-        wanted: &AllocateConstraints,
-    ) -> MachineFlow<Vec<(Seat, Proposal)>> {
-        let mut proposals = Vec::new();
-        for seat in Panel::shadows(&self.seen.policies.allocation) {
-            if let Some(proposal) = self.proposal(&seat, request, wanted)? {
-                proposals.push((seat, proposal));
-            }
-        }
-        Ok(proposals)
-    }
-
-    fn proposal(
-        &mut self,
-        seat: &Seat,
-        request: &AllocationRequest,
-        wanted: &AllocateConstraints,
-    ) -> MachineFlow<Option<Proposal>> {
-        let question = Question::Shortlist(request.clone());
-        let Ok(Answered { answer: Answer::Shortlisted(shortlisting), .. }) =
-            self.transcript.ask(seat, question)?
-        else {
-            return Ok(None);
-        };
-        let (narrower, inspects) = match shortlisting {
-            Shortlisting::Narrow(c) => (c, false),
-            Shortlisting::Inspect(c) => (c, true),
-            Shortlisting::Defer(delay) => return Ok(Some(Proposal::None(delay.reason))),
-            Shortlisting::Reject(why) => return Ok(Some(Proposal::None(why))),
-        };
-        let constraints = match narrowed(&wanted.constraints, &narrower) {
-            Ok(constraints) => constraints,
-            Err(empty) => return Ok(Some(Proposal::None(empty))),
-        };
-        let within = AllocateConstraints { constraints, ..wanted.clone() };
-        if !inspects {
-            return Ok(Some(Proposal::Within(within)));
-        }
-        let Ok(Reply::Machines(machines)) = self.read(Read::Candidates(Box::new(within)))? else {
-            return Ok(None);
-        };
-        let (offered, _) = candidates(&machines, &request.avoid, self.seen.now);
-        let question = Question::Rank { request: request.clone(), candidates: offered.clone() };
-        let Ok(Answered { answer: Answer::Ranked(ranking), .. }) =
-            self.transcript.ask(seat, question)?
-        else {
-            return Ok(None);
-        };
-        let order = choose(&ranking, &offered).ok();
-        let ids =
-            |chosen: Vec<&Candidate>| chosen.into_iter().map(|c| c.system_id.clone()).collect();
-        Ok(order.map(|chosen| Proposal::Order(ids(chosen))))
-    }
-
     fn halted(&mut self, halt: &Halt, proposals: &[(Seat, Proposal)]) -> End {
         let why = match halt {
             Halt::Deferred(policy, delay) => {
@@ -351,6 +296,16 @@ impl Run<'_> {
         }
     }
 
+    /// The candidates among these machines, and how many more there are.
+    pub(super) fn on_offer(
+        &self,
+        machines: &[Machine],
+        request: &AllocationRequest,
+    ) -> (Vec<Candidate>, usize) {
+        let held_before = former_hosts(self.seen.maas_cluster.as_ref());
+        candidates(machines, &request.avoid, &held_before, self.seen.now)
+    }
+
     fn offered(
         &mut self,
         within: &AllocateConstraints,
@@ -358,7 +313,7 @@ impl Run<'_> {
     ) -> MachineFlow<Vec<Candidate>> {
         match self.read(Read::Candidates(Box::new(within.clone())))? {
             Ok(Reply::Machines(machines)) => {
-                let (offered, cut) = candidates(&machines, &request.avoid, self.seen.now);
+                let (offered, cut) = self.on_offer(&machines, request);
                 if cut > 0 {
                     let note = format!("{cut} more machines fit than a policy is shown");
                     self.event(EventKind::Warning, "CandidatesCut", "Allocate", note);

@@ -11,6 +11,7 @@ use crate::call_error::{CallError, Category};
 use crate::maas::Machine;
 use crate::policy::{
     Action, Answer, Answered, Delay, Failure, Panel, Question, Replacement, Seat, Stage, allowed,
+    attributes,
 };
 use crate::step::{Effect, EventKind, Read, Reply};
 use crate::text;
@@ -180,7 +181,7 @@ impl Run<'_> {
             first_seen: u64::try_from(counted.first_seen).unwrap_or_default(),
             occurrences: counted.occurrences,
             replacements: self.replacements(),
-            attributes: vec![],
+            attributes: trouble.machine.as_ref().map(attributes::of_failed).unwrap_or_default(),
         }))
     }
 

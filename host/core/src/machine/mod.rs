@@ -14,6 +14,7 @@ mod failed_hosts;
 mod failure;
 mod observe;
 mod prepare;
+mod proposals;
 mod replace;
 mod report;
 mod resolved;
