@@ -42,3 +42,5 @@ pub const DNS_NAME_ANNOTATION: &str = "capmaas.io/dns-name";
 pub const DNS_RESOURCE_ANNOTATION: &str = "capmaas.io/dns-resource-id";
 /// Addresses that our record reserved in MAAS and that are to be given back (space-separated).
 pub const DNS_RESERVED_ANNOTATION: &str = "capmaas.io/dns-reserved";
+/// JSON list of the hosts that served the cluster and left it, newest first.
+pub const FORMER_HOSTS_ANNOTATION: &str = "capmaas.io/former-hosts";

@@ -182,6 +182,35 @@ pub struct Machine {
     pub ephemeral: bool,
     /// VM host the machine lives on.
     pub vm_host: Option<String>,
+    /// What it is made of.
+    #[serde(default, skip_serializing_if = "Hardware::is_unknown")]
+    pub hardware: Hardware,
+}
+
+/// What MAAS knows of a machine beyond its size, in its own words; what it does not know is empty or 0.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default)]
+pub struct Hardware {
+    /// E.g. `AMD EPYC 9354P 32-Core Processor`.
+    pub cpu_model: String,
+    /// MHz.
+    pub cpu_speed: u32,
+    /// E.g. `Dell Inc.`.
+    pub system_vendor: String,
+    /// E.g. `PowerEdge R7615`.
+    pub system_product: String,
+    /// How many.
+    pub numa_nodes: u32,
+    /// E.g. `ipmi`.
+    pub power_type: String,
+    /// `uefi` or `pxe`.
+    pub bios_boot_method: String,
+}
+
+impl Hardware {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A MAAS user.

@@ -103,8 +103,16 @@ fn every_status_and_power_puts_an_address_in_or_out_or_leaves_it() {
         let told = world.reconcile_cluster();
         let wanted: &[&str] = if case.belongs() { &[OURS, OTHER] } else { &[OTHER] };
         assert_eq!(addresses(&world), wanted, "{case:?}");
-        let calls: &[&str] = if case.belongs() == case.present { &[] } else { &["set addresses"] };
+        let mut calls = Vec::new();
+        if case.belongs() != case.present {
+            calls.push("set addresses");
+        }
+        if case.deleting {
+            // Its host is remembered, whatever became of it.
+            calls.push("patch");
+        }
         assert_eq!(told.words(), calls, "{case:?}");
+        assert_eq!(world.reconcile_cluster().words(), [""; 0], "twice: {case:?}");
         count += 1;
         statuses.insert(case.status.label().to_owned());
     }

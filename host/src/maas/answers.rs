@@ -5,11 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use capmaas_core::maas::{
-    DnsAddress, DnsResource, Image, MaasEvent, Machine, Power, ReservedAddress, Status, User,
+    DnsAddress, DnsResource, Hardware, Image, MaasEvent, Machine, Power, ReservedAddress, Status,
+    User,
 };
 use capmaas_core::{CallError, Category};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -80,6 +81,16 @@ where
     Ok(whole(deserializer)?.unwrap_or_default())
 }
 
+/// What only describes a machine never makes it unreadable.
+fn if_readable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let shown = Box::<RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(shown.get()).unwrap_or_default())
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Named {
@@ -129,10 +140,46 @@ struct WireMachine {
     #[serde(deserialize_with = "or_default")]
     ephemeral_deploy: bool,
     pod: Option<Object<Named>>,
+    #[serde(deserialize_with = "if_readable")]
+    hardware_info: Object<WireHardware>,
+    #[serde(deserialize_with = "if_readable")]
+    numanode_set: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "if_readable")]
+    cpu_speed: f64,
+    #[serde(deserialize_with = "if_readable")]
+    power_type: String,
+    #[serde(deserialize_with = "if_readable")]
+    bios_boot_method: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireHardware {
+    #[serde(deserialize_with = "if_readable")]
+    cpu_model: String,
+    #[serde(deserialize_with = "if_readable")]
+    system_vendor: String,
+    #[serde(deserialize_with = "if_readable")]
+    system_product: String,
+}
+
+fn hardware(wire: &mut WireMachine) -> Hardware {
+    // MAAS's word for what it has not found out.
+    let known = |text: &mut String| Some(std::mem::take(text)).filter(|t| t.trim() != "Unknown");
+    let told = &mut wire.hardware_info.0;
+    Hardware {
+        cpu_model: known(&mut told.cpu_model).unwrap_or_default(),
+        cpu_speed: wire.cpu_speed as u32,
+        system_vendor: known(&mut told.system_vendor).unwrap_or_default(),
+        system_product: known(&mut told.system_product).unwrap_or_default(),
+        numa_nodes: u32::try_from(wire.numanode_set.len()).unwrap_or(u32::MAX),
+        power_type: std::mem::take(&mut wire.power_type),
+        bios_boot_method: std::mem::take(&mut wire.bios_boot_method),
+    }
 }
 
 pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
-    let wire: WireMachine = wire(json, "machine")?;
+    let mut wire: WireMachine = wire(json, "machine")?;
     if wire.system_id.is_empty() {
         return Err(CallError::new(
             Category::Malformed,
@@ -140,6 +187,7 @@ pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
         ));
     }
     let hostname = host_name(&wire);
+    let hardware = hardware(&mut wire);
     Ok(Machine {
         system_id: wire.system_id,
         hostname,
@@ -167,6 +215,7 @@ pub(super) fn machine(json: &RawValue) -> Result<Machine, CallError> {
         locked: wire.locked,
         ephemeral: wire.ephemeral_deploy,
         vm_host: wire.pod.map(|p| p.0.name).filter(|n| !n.is_empty()),
+        hardware,
     })
 }
 

@@ -27,14 +27,11 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The cluster of a control plane, if we watch it.
+/// The cluster of a machine, if we watch it.
 pub(super) fn of_machine(
     store: &Store<MaasCluster>,
     machine: &MaasMachine,
 ) -> Vec<ObjectRef<MaasCluster>> {
-    if !machine.labels().contains_key(names::CONTROL_PLANE_LABEL) {
-        return vec![];
-    }
     let cluster = machine.labels().get(names::CLUSTER_NAME_LABEL);
     let namespace = machine.namespace();
     let belongs = |c: &Arc<MaasCluster>| {

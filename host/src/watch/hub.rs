@@ -84,7 +84,7 @@ async fn run(shared: Shared, writers: Writers, tell: Tell) {
 async fn maas_machines(shared: &Shared, writer: Writer<MaasMachine>, tell: Tell) {
     let clusters = shared.loader.mirror.clusters.clone();
     let (mut own, mut member) = (Changes::of(trigger::machine), Changes::of(trigger::member));
-    let mut node = Changes::of(trigger::node);
+    let (mut node, mut leaving) = (Changes::of(trigger::node), Changes::of(trigger::leaving));
     let events = opened(watcher(shared.api::<MaasMachine>(), shared.ours())).reflect(writer);
     told(events, |object: &MaasMachine, deleted| {
         if deleted {
@@ -97,7 +97,9 @@ async fn maas_machines(shared: &Shared, writer: Writer<MaasMachine>, tell: Tell)
             let _ = tell.machines.unbounded_send(ObjectRef::from_obj(object));
         }
         // A control plane came, went or changed: the record may have to follow.
-        if member.news(object, deleted) || deleted {
+        let control_plane = object.labels().contains_key(names::CONTROL_PLANE_LABEL);
+        let member = member.news(object, deleted) || deleted;
+        if leaving.news(object, deleted) || (control_plane && member) {
             send(&tell.clusters, clusters::of_machine(&clusters, object));
         }
         if node.news(object, deleted) {

@@ -69,10 +69,18 @@ pub(super) fn member(object: &MaasMachine) -> Option<u64> {
     object.metadata.labels.hash(&mut hasher);
     object.metadata.deletion_timestamp.is_some().hash(&mut hasher);
     object.spec.provider_id.hash(&mut hasher);
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)).hash(&mut hasher);
     if let Some(status) = &object.status {
         (status.ready, &status.machine_state, status.machine_powered).hash(&mut hasher);
     }
     Some(hasher.finish())
+}
+
+/// That a machine which has a host is being deleted: its cluster remembers the host.
+pub(super) fn leaving(object: &MaasMachine) -> Option<u64> {
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    (deleting && object.spec.provider_id.is_some()).then_some(0)
 }
 
 /// What the look at a machine's Node depends on.

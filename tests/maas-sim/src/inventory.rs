@@ -199,9 +199,43 @@ pub struct MachineSpec {
     /// MAC address of the first card; made from the position in the list when absent.
     #[serde(default)]
     pub mac: Option<String>,
+    /// What commissioning has found out about it.
+    #[serde(default)]
+    pub hardware: HardwareSpec,
     /// What goes wrong with this machine.
     #[serde(flatten)]
     pub faults: MachineFaults,
+}
+
+/// What MAAS knows of a machine's hardware; without it MAAS says `Unknown`, as of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HardwareSpec {
+    /// Such as `AMD EPYC 9354P 32-Core Processor`.
+    pub cpu_model: Option<String>,
+    /// MHz.
+    pub cpu_speed: u32,
+    /// Such as `Dell Inc.`.
+    pub system_vendor: Option<String>,
+    /// Such as `PowerEdge R7615`.
+    pub system_product: Option<String>,
+    /// Among which cores and memory are divided.
+    pub numa_nodes: u32,
+    /// `uefi` or `pxe`.
+    pub bios_boot_method: Option<String>,
+}
+
+impl Default for HardwareSpec {
+    fn default() -> Self {
+        Self {
+            cpu_model: None,
+            cpu_speed: 0,
+            system_vendor: None,
+            system_product: None,
+            numa_nodes: 1,
+            bios_boot_method: None,
+        }
+    }
 }
 
 /// What goes wrong with one machine. In YAML the fields stand directly in the machine.

@@ -46,7 +46,9 @@ mod world;
 
 pub use clock::ClockMode;
 pub use faults::{CallFault, FaultAction};
-pub use inventory::{Image, Inventory, MachineFaults, MachineSpec, Subnet, Timings, UserSpec};
+pub use inventory::{
+    HardwareSpec, Image, Inventory, MachineFaults, MachineSpec, Subnet, Timings, UserSpec,
+};
 pub use operator::OperatorAct;
 pub use record::{Call, DnsView, MachineView};
 pub use simulator::{Options, Simulator};

@@ -1,9 +1,11 @@
 //! One `MaasCluster`: the endpoint's name, and the one writer of its DNS record.
 //!
-//! Chapters: `endpoint` (which name, whose record), `given` (a name of the user's), `record` (which addresses), `delete`.
+//! Chapters: `endpoint` (which name, whose record), `given` (a name of the user's), `record` (which addresses), `former`
+//! (hosts that have left), `delete`.
 
 mod delete;
 mod endpoint;
+mod former;
 mod given;
 mod record;
 
@@ -25,6 +27,8 @@ use crate::settings::Settings;
 use crate::step::{Done, Effect, Event, EventKind, ObjectPatch, ObjectRef, Read, Reply, Step};
 use crate::text::{LONGEST_NOTE, bounded};
 use crate::transcript::{Flow, Outcome, Transcript, unexpected};
+
+pub(crate) use former::former_hosts;
 
 /// Seconds for which resolvers may keep an address of the API server's record.
 pub const TTL: u32 = 10;
@@ -80,6 +84,8 @@ struct Run<'a> {
     conditions: Conditions,
     events: Vec<Event>,
     compared: Vec<Comparison>,
+    /// Hosts whose machines are being deleted, and since when, once the machines were listed.
+    leaving: BTreeMap<String, u64>,
 }
 
 impl<'a> Run<'a> {
@@ -98,6 +104,7 @@ impl<'a> Run<'a> {
             status,
             events: Vec::new(),
             compared: Vec::new(),
+            leaving: BTreeMap::new(),
         }
     }
 
@@ -122,6 +129,7 @@ impl<'a> Run<'a> {
         // Only now: control planes behind a record that cannot exist would never be reached.
         self.status.ready = true;
         self.status.initialization = Some(Initialization { provisioned: Some(true) });
+        self.remember_leaving(&endpoint)?;
         let drift = self.seen.settings.drift;
         Err(self.done(Some(drift)))
     }

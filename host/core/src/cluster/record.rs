@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::{ClusterFlow, LOAD_BALANCER_READY, Run, TTL, unexpected};
 use crate::call_error::Category;
 use crate::maas::{DnsResource, Machine, Power, Status, User};
-use crate::machine::DEPLOYED;
+use crate::machine::{DEPLOYED, being_replaced};
 use crate::ownership::{Claim, Ownership, judge};
 use crate::provider_id;
 use crate::step::{Effect, EventKind, Read, Reply};
@@ -144,11 +144,15 @@ impl Run<'_> {
         };
         let parsed: Result<Vec<MaasMachine>, _> =
             read.into_iter().map(serde_json::from_value).collect();
-        parsed.map_err(|_| self.finished(None, Some(self.seen.settings.poll)))
+        let machines = parsed.map_err(|_| self.finished(None, Some(self.seen.settings.poll)))?;
+        self.leaving = super::former::leaving(&machines);
+        Ok(machines)
     }
 
     fn membership(&self, object: &MaasMachine, machine: &Machine, user: &User) -> Membership {
-        if object.metadata.deletion_timestamp.is_some() || machine.status != Status::Deployed {
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        // One that failed waits for its address to leave, whatever became of its deployment since.
+        if deleting || machine.status != Status::Deployed || being_replaced(object, machine) {
             return Membership::Out;
         }
         match self.whose(object, machine, user) {
@@ -317,7 +321,7 @@ pub(super) fn ours(record: &DnsResource, id: Option<u64>) -> bool {
 
 /// The machine's own reconcile has seen it deployed and on. Before that it may still be replaced,
 /// which would release it without waiting for resolvers.
-fn reported(object: &MaasMachine) -> bool {
+pub(super) fn reported(object: &MaasMachine) -> bool {
     let Some(status) = &object.status else {
         return false;
     };

@@ -3,6 +3,8 @@
 use super::acquire::bounded;
 use super::report::End;
 use super::{ALLOCATION, MachineFlow, Run, failed_hosts, no_answer, unexpected};
+use crate::cluster::former_hosts;
+use crate::maas::Machine;
 use crate::policy::{
     AllocateConstraints, AllocationRequest, Answer, Answered, Avoided, Candidate, Constraints,
     Delay, Panel, Peer, PolicyId, Proposal, Question, Refused, Rejection, Seat, Shortlisting,
@@ -294,6 +296,16 @@ impl Run<'_> {
         }
     }
 
+    /// The candidates among these machines, and how many more there are.
+    pub(super) fn on_offer(
+        &self,
+        machines: &[Machine],
+        request: &AllocationRequest,
+    ) -> (Vec<Candidate>, usize) {
+        let held_before = former_hosts(self.seen.maas_cluster.as_ref());
+        candidates(machines, &request.avoid, &held_before, self.seen.now)
+    }
+
     fn offered(
         &mut self,
         within: &AllocateConstraints,
@@ -301,7 +313,7 @@ impl Run<'_> {
     ) -> MachineFlow<Vec<Candidate>> {
         match self.read(Read::Candidates(Box::new(within.clone())))? {
             Ok(Reply::Machines(machines)) => {
-                let (offered, cut) = candidates(&machines, &request.avoid, self.seen.now);
+                let (offered, cut) = self.on_offer(&machines, request);
                 if cut > 0 {
                     let note = format!("{cut} more machines fit than a policy is shown");
                     self.event(EventKind::Warning, "CandidatesCut", "Allocate", note);

@@ -6,10 +6,9 @@ use capmaas_api::names;
 
 use super::failure::Trouble;
 use super::report::End;
-use super::{DEPLOYED, DNS_ATTACHED, MachineFlow, Run, unexpected};
-use crate::call_error::Category;
-use crate::cluster::TTL;
-use crate::maas::{DnsResource, Machine, Status, User};
+use super::resolved::StillResolved;
+use super::{DEPLOYED, MachineFlow, Run, unexpected};
+use crate::maas::{Machine, User};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Stage;
 use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
@@ -71,74 +70,15 @@ impl Run<'_> {
 
     /// Waits until the machine's addresses have been out of the record for one TTL.
     fn leave_dns(&mut self, machine: &Machine) -> MachineFlow<()> {
-        if !self.control_plane() {
-            return Ok(());
-        }
-        let Some(record) = self.dns_record()? else {
-            return Ok(());
-        };
-        let ips = record.ips();
-        let attached = machine.ip_addresses.iter().any(|ip| ips.contains(ip));
-        if attached {
-            let message = "waiting until the address has left the cluster's DNS record";
-            self.status.dns_attached = Some(true);
-            self.conditions.set(DNS_ATTACHED, true, "DNSDetachPending", message);
-            self.conditions.set("Deleting", true, "Deleting", message);
-            let poll = self.seen.settings.poll.clamp(1, 5);
-            return Err(self.done(Some(poll)));
-        }
-        let was_attached = self.conditions.since(DNS_ATTACHED, "True").is_some();
-        let detached_at = self.conditions.since(DNS_ATTACHED, "False");
         // The cluster may have let it in and out again before we saw it attached, so the time
         // counts from our first look at the deletion at the earliest.
         let looked_at = self.conditions.since("Deleting", "True").unwrap_or(self.seen.now);
-        let since = match (was_attached, detached_at) {
-            (true, _) => self.seen.now,
-            // Never in the record: nobody has resolved it. A later state may have lost its status.
-            (false, None) if !self.provisioned() && never_deployed(machine) => return Ok(()),
-            (false, at) => at.unwrap_or_default().max(looked_at),
-        };
-        let ttl = u64::from(record.ttl.unwrap_or(TTL));
-        let until = since.saturating_add(ttl);
-        self.status.dns_attached = Some(false);
-        let message = "the address has left the DNS record; resolvers may still hold it";
-        self.conditions.set(DNS_ATTACHED, false, "DNSDetached", message);
-        if until > self.seen.now {
-            self.conditions.set("Deleting", true, "Deleting", message);
-            let left = until - self.seen.now;
-            return Err(self.done(Some(left)));
-        }
-        Ok(())
-    }
-
-    /// The cluster's record, if DNS is managed at all.
-    fn dns_record(&mut self) -> MachineFlow<Option<DnsResource>> {
-        let Some(cluster) = &self.seen.maas_cluster else {
-            return Ok(None);
-        };
-        let annotations = cluster.metadata.annotations.as_ref();
-        let id = annotations.and_then(|a| a.get(names::DNS_RESOURCE_ANNOTATION));
-        let network = cluster.status.as_ref().and_then(|s| s.network.as_ref());
-        let name = network.and_then(|n| n.dns_name.clone());
-        let read = match (id.and_then(|id| id.parse().ok()), &name) {
-            (Some(id), _) => Read::DnsResource(id),
-            (None, Some(name)) => Read::DnsByName(name.clone()),
-            (None, None) => return Ok(None),
-        };
-        match self.read(read)? {
-            Ok(Reply::Dns(mut records)) if !records.is_empty() => Ok(Some(records.swap_remove(0))),
-            Ok(_) => Ok(None),
-            // MAAS says so of a name whose domain it does not know. Not a word to take an address out of service on.
-            Err(error) if error.category == Category::NotFound => {
-                let domain = name.as_deref().and_then(|n| n.split_once('.')).map(|(_, d)| d);
-                match self.read(Read::Domains)? {
-                    Ok(Reply::Names(have)) if !have.iter().any(|d| Some(d.as_str()) == domain) => {
-                        Ok(None)
-                    }
-                    _ => Err(self.deletion_trouble(&error)),
-                }
+        match self.still_resolved(machine, looked_at)? {
+            Some(StillResolved { why, again }) => {
+                self.conditions.set("Deleting", true, "Deleting", why);
+                Err(self.done(Some(again)))
             }
-            Err(error) => Err(self.deletion_trouble(&error)),
+            None => Ok(()),
         }
     }
 
@@ -233,9 +173,4 @@ impl Run<'_> {
             Err(error) => Err(self.patch_failed(&error)),
         }
     }
-}
-
-/// Still on its way to its first deployment.
-fn never_deployed(machine: &Machine) -> bool {
-    matches!(machine.status, Status::Allocated | Status::Deploying | Status::FailedDeployment)
 }

@@ -4,6 +4,7 @@ use capmaas_api::{MaasMachine, names};
 use serde::{Deserialize, Serialize};
 
 use super::Run;
+use crate::maas::Machine;
 use crate::policy::Avoided;
 
 /// A host that failed for this `MaasMachine`, remembered in an annotation so that neither a crash
@@ -58,6 +59,11 @@ fn read(annotation: Option<&String>) -> Vec<FailedHost> {
 /// The hosts that failed for another machine: they are bad for all machines of the cluster.
 pub(super) fn of(machine: &MaasMachine) -> Vec<FailedHost> {
     read(machine.metadata.annotations.as_ref().and_then(|a| a.get(names::FAILED_HOSTS_ANNOTATION)))
+}
+
+/// Whether a machine failed for an object that still names it.
+pub(crate) fn being_replaced(object: &MaasMachine, machine: &Machine) -> bool {
+    of(object).iter().any(|h| h.system_id == machine.system_id && !h.settled)
 }
 
 /// Those that are not to be taken yet, each once, as long as anybody wants.

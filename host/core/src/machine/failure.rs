@@ -11,6 +11,7 @@ use crate::call_error::{CallError, Category};
 use crate::maas::Machine;
 use crate::policy::{
     Action, Answer, Answered, Delay, Failure, Panel, Question, Replacement, Seat, Stage, allowed,
+    attributes,
 };
 use crate::step::{Effect, EventKind, Read, Reply};
 use crate::text;
@@ -180,7 +181,7 @@ impl Run<'_> {
             first_seen: u64::try_from(counted.first_seen).unwrap_or_default(),
             occurrences: counted.occurrences,
             replacements: self.replacements(),
-            attributes: vec![],
+            attributes: trouble.machine.as_ref().map(attributes::of_failed).unwrap_or_default(),
         }))
     }
 
@@ -276,7 +277,7 @@ impl Run<'_> {
 
     fn power_cycle(&mut self, trouble: Trouble, delay: &Delay) -> MachineFlow<Infallible> {
         let seconds = self.clamp(delay).max(1);
-        let Some(owned) = self.owned_again(&trouble)? else {
+        let Some(owned) = self.owned_again(trouble.machine.as_ref())? else {
             return Err(self.retry(&trouble, delay));
         };
         // Off now; the next look finds it off and powers it on.

@@ -1,12 +1,12 @@
 //! One `MaasMachine`: allocate, deploy, watch over, release.
 //!
 //! [`next`] tells the story from its start for every step. The chapters: `acquire` (no machine yet:
-//! `choose` one, ask policies `beside`, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
-//! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`.
+//! `choose` one, `allocate` it), `observe` (a machine is named: what does MAAS say?), `prepare`
+//! (held, to be deployed), `deploying`, `failure` (ask the failure policy, `replace` the host) and `delete`;
+//! `resolved` is what the last two wait for.
 
 mod acquire;
 mod allocate;
-mod beside;
 mod choose;
 mod delete;
 mod deploying;
@@ -14,8 +14,10 @@ mod failed_hosts;
 mod failure;
 mod observe;
 mod prepare;
+mod proposals;
 mod replace;
 mod report;
+mod resolved;
 mod sibling;
 
 use std::collections::BTreeMap;
@@ -38,6 +40,7 @@ use crate::text::{LONGEST_NOTE, bounded};
 use crate::transcript::{Flow, Outcome, Transcript, unexpected};
 
 pub use failed_hosts::FailedHost;
+pub(crate) use failed_hosts::being_replaced;
 pub(crate) use report::explain;
 pub use sibling::Sibling;
 

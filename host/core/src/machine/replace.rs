@@ -9,7 +9,8 @@ use super::acquire::{NOTHING, bounded};
 use super::failed_hosts::{FailedHost, annotation};
 use super::failure::{AVOID, Trouble};
 use super::report::End;
-use super::{MachineFlow, Run, spec_patch, unexpected};
+use super::resolved::StillResolved;
+use super::{DNS_ATTACHED, MachineFlow, Run, spec_patch, unexpected};
 use crate::maas::{Machine, Power};
 use crate::ownership::{OwnedMachine, Ownership};
 use crate::policy::Replacement;
@@ -17,8 +18,11 @@ use crate::step::{Effect, EventKind, ObjectPatch, Read, Reply};
 
 impl Run<'_> {
     /// The ownership reading directly before an effect.
-    pub(super) fn owned_again(&mut self, trouble: &Trouble) -> MachineFlow<Option<OwnedMachine>> {
-        let Some(machine) = &trouble.machine else {
+    pub(super) fn owned_again(
+        &mut self,
+        machine: Option<&Machine>,
+    ) -> MachineFlow<Option<OwnedMachine>> {
+        let Some(machine) = machine else {
             return Ok(None);
         };
         let user = match self.read(Read::WhoAmI)? {
@@ -71,12 +75,26 @@ impl Run<'_> {
         if let Err(error) = self.patch(ObjectPatch { annotations, ..Default::default() })? {
             return Err(self.patch_failed(&error));
         }
-        if let Some(owned) = self.owned_again(&trouble)? {
+        if let Some(machine) = &trouble.machine
+            && let Some(resolved) = self.resolved_after_failure(machine)?
+        {
+            let message = format!("{}; {}", trouble.message, resolved.why);
+            return Err(self.waiting("MachineDeployFailed", &message, Some(resolved.again)));
+        }
+        if let Some(owned) = self.owned_again(trouble.machine.as_ref())? {
             self.let_go(owned, broken, &trouble.message)?;
         }
         let message = format!("{}; another host will be taken", trouble.message);
         let poll = self.seen.settings.poll.clamp(1, 5);
         Err(self.waiting("MachineDeployFailed", &message, Some(poll)))
+    }
+
+    /// A host that fails has served nobody, as far as our status says. Where that was lost (a restore from before Cluster
+    /// API had copied the provider id), it may have been in the record a moment ago.
+    fn resolved_after_failure(&mut self, machine: &Machine) -> MachineFlow<Option<StillResolved>> {
+        // Before a host is provisioned, only this sets the condition.
+        let looked_at = self.conditions.since(DNS_ATTACHED, "False").unwrap_or(self.seen.now);
+        self.still_resolved(machine, looked_at)
     }
 
     fn let_go(&mut self, owned: OwnedMachine, broken: bool, why: &str) -> MachineFlow<()> {
@@ -124,8 +142,7 @@ impl Run<'_> {
         ownership: Ownership,
     ) -> MachineFlow<Infallible> {
         let poll = self.seen.settings.poll.clamp(1, 5);
-        if let (Ownership::Ours(owned) | Ownership::Unstamped(owned), Some(machine)) =
-            (ownership, &machine)
+        if let (Ownership::Ours(_) | Ownership::Unstamped(_), Some(machine)) = (ownership, &machine)
         {
             let left_broken = host.broken && machine.status == crate::maas::Status::Broken;
             if !left_broken {
@@ -135,7 +152,14 @@ impl Run<'_> {
                     return Err(self.unable("MachineLocked", &message));
                 }
                 if machine.status.releasable() {
-                    self.let_go(owned, host.broken, &host.reason)?;
+                    if let Some(resolved) = self.resolved_after_failure(machine)? {
+                        let message = format!("{}; {}", host.reason, resolved.why);
+                        let again = Some(resolved.again);
+                        return Err(self.waiting("MachineDeployFailed", &message, again));
+                    }
+                    if let Some(owned) = self.owned_again(Some(machine))? {
+                        self.let_go(owned, host.broken, &host.reason)?;
+                    }
                 }
                 return Err(self.still_leaving(&host, poll));
             }
@@ -176,6 +200,8 @@ impl Run<'_> {
         self.status.hostname = None;
         self.status.failure_domain = None;
         self.status.addresses = None;
+        self.status.dns_attached = None;
+        self.conditions.remove(DNS_ATTACHED);
         let wait = self.pause_before_next().unwrap_or(1).max(1);
         let message = format!("{}; another host is taken next", host.reason);
         Err(self.waiting("MachineDeployFailed", &message, Some(wait)))

@@ -1,8 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, Context, Delay};
+use super::{Attributes, Context, Delay, attributes};
 use crate::maas::Machine;
 use crate::text::bounded;
 
@@ -241,8 +241,14 @@ fn unique(list: &[String]) -> Vec<String> {
 
 /// The machines a policy is offered: sorted by system id, without those to avoid, capped.
 ///
-/// Returns the candidates and how many were cut off.
-pub fn candidates(machines: &[Machine], avoid: &[Avoided], now: u64) -> (Vec<Candidate>, usize) {
+/// `held_before` says when (Unix seconds) the cluster last held which machine. Returns the candidates and how many were
+/// cut off.
+pub fn candidates(
+    machines: &[Machine],
+    avoid: &[Avoided],
+    held_before: &BTreeMap<String, u64>,
+    now: u64,
+) -> (Vec<Candidate>, usize) {
     let shunned = |id: &str| avoid.iter().any(|a| a.system_id == id && a.until > now);
     let mut list: Vec<Candidate> = machines
         .iter()
@@ -259,7 +265,7 @@ pub fn candidates(machines: &[Machine], avoid: &[Avoided], now: u64) -> (Vec<Can
                 .unwrap_or(u32::MAX),
             vm_host: m.vm_host.clone(),
             tags: m.tags.clone(),
-            attributes: vec![],
+            attributes: attributes::of_candidate(m, held_before.get(&m.system_id).copied()),
         })
         .collect();
     list.sort_by(|a, b| a.system_id.cmp(&b.system_id));

@@ -4,6 +4,7 @@
 //! wanted, and never names a machine that was not offered.
 
 mod allocation;
+pub(crate) mod attributes;
 mod compare;
 pub(crate) mod decisions;
 mod failure;

@@ -15,6 +15,8 @@ pub(crate) struct Guard {
     /// Every machine as it was when it was last shown.
     shown: BTreeMap<String, Host>,
     last: Option<String>,
+    /// The machine that MAAS has just given us.
+    allocated: Option<String>,
 }
 
 /// What outlives a reconcile.
@@ -33,7 +35,12 @@ impl Guard {
     pub(crate) fn answered(&mut self, world: &World, replies: &[Reply]) {
         let Some(id) = self.last.take() else { return };
         match replies.last() {
-            Some(Reply::Machine(m)) => self.see(world, &m.system_id.clone()),
+            Some(Reply::Machine(m)) => {
+                if id.is_empty() {
+                    self.allocated = Some(m.system_id.clone());
+                }
+                self.see(world, &m.system_id);
+            }
             Some(Reply::Failed(_)) => {}
             _ => self.see(world, &id),
         }
@@ -104,7 +111,10 @@ impl Guard {
     fn is_ours(&self, world: &World, object: &str, id: &str, effect: &Effect) {
         let host = self.shown.get(id).unwrap_or_else(|| panic!("{effect:?}: never looked at"));
         let object = world.kube.maas_machine(object).expect("the object exists");
-        assert!(ours(host, &object), "{effect:?} on {host:?}");
+        // MAAS gives a machine to one caller alone, whatever somebody had written on it while it was free.
+        let given = self.allocated.as_deref() == Some(id)
+            && mark(&object).is_some_and(|mark| *mark == host.agent_name);
+        assert!(given || ours(host, &object), "{effect:?} on {host:?}");
         let deleting = object.metadata.deletion_timestamp.is_some();
         let latched = object.status.as_ref().and_then(|s| s.initialization.as_ref());
         let name = object.metadata.name.as_deref().unwrap_or_default();
@@ -173,9 +183,13 @@ fn names_host(object: &MaasMachine, id: &str) -> bool {
     object.spec.provider_id.as_ref().is_some_and(|p| p.ends_with(&format!("/{id}")))
 }
 
+fn mark(object: &MaasMachine) -> Option<&String> {
+    object.metadata.annotations.as_ref()?.get(names::MARK_ANNOTATION)
+}
+
 /// Told independently of the core's own words.
 pub(crate) fn ours(host: &Host, object: &MaasMachine) -> bool {
-    let mark = object.metadata.annotations.as_ref().and_then(|a| a.get(names::MARK_ANNOTATION));
+    let mark = mark(object);
     let stamped = host.shown.annotations.get(annotation::MARK);
     let in_namespace = host.shown.annotations.get(annotation::NAMESPACE);
     let by_annotation = stamped.is_some() && stamped == mark;

@@ -1,6 +1,6 @@
 //! Lets things happen, then lets the dust settle, then counts.
 
-use capmaas_api::{MaasMachine, names};
+use capmaas_api::{MaasMachine, MaasMachineStatus, names};
 use capmaas_core::maas::{Power, Status};
 use capmaas_core::ownership::annotation;
 use capmaas_core::{Done, Effect, Reply, Step, cluster, machine};
@@ -91,12 +91,14 @@ impl Run {
         let Some(fresh) = self.world.machine_snapshot(name) else {
             return;
         };
-        let mut snapshot = fresh.clone();
-        if let Some(earlier) = self.earlier[which].replace(fresh).filter(|_| outdated) {
-            snapshot = machine::Snapshot { now: snapshot.now, ..earlier };
-        }
+        let earlier = self.earlier[which].replace(fresh.clone()).filter(|_| outdated);
+        let earlier = earlier.map(|e| machine::Snapshot { now: fresh.now, ..e });
+        let looked = earlier.and_then(|e| Some((self.looks_only(&e)?, e)));
+        let (done, snapshot) = match looked {
+            Some((done, earlier)) => (Some(done), earlier),
+            None => (self.tell(Some(which), fresh.clone(), machine::next, accident), fresh),
+        };
         let paused = is_paused(&snapshot.object);
-        let done = self.tell(Some(which), snapshot.clone(), machine::next, accident);
         if let Some(done) = done {
             let waits =
                 done.requeue.is_some() || paused || waits_for_a_watch(&snapshot, &self.world, name);
@@ -104,6 +106,16 @@ impl Run {
             self.write("MaasMachine", name, &done, accident);
         }
         self.objects[which] = self.world.kube.maas_machine(name).or(self.objects[which].take());
+    }
+
+    /// By what was seen earlier nothing is done: before a first effect everything is read anew, and the reconcile begins
+    /// again with that.
+    fn looks_only(&mut self, earlier: &machine::Snapshot) -> Option<Done<MaasMachineStatus>> {
+        let told = tell(&mut self.world, earlier.clone(), machine::next, |_, _, step| match step {
+            Step::Do(_) => Turn::Dies(false),
+            _ => Turn::Answered,
+        });
+        told.done().cloned()
     }
 
     fn reconcile_cluster(&mut self, accident: Option<&(When, Accident)>) {

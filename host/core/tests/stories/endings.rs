@@ -1,7 +1,8 @@
 use capmaas_core::Category;
 use capmaas_core::maas::Status;
+use capmaas_core::policy::{Constraints, Shortlisting};
 
-use super::{Story, calls};
+use super::{Story, TAKES, calls};
 use crate::world::{NAME, Turn, World};
 
 pub(super) fn stories() -> Vec<Story> {
@@ -11,7 +12,34 @@ pub(super) fn stories() -> Vec<Story> {
         never_taken(),
         deleted_while_unanswered(),
         taken_by_somebody_else(),
+        comes_back(),
     ]
+}
+
+fn comes_back() -> Story {
+    let mut world = World::with_machine(false);
+    world.policies.shortlisting = Shortlisting::Inspect(Constraints::default());
+    world.policies.previous_first = true;
+    // Without it, the cluster has to take the second.
+    world.maas.host("aaa111").shown.locked = true;
+    let mut s = Story::of(
+        "a-cluster-gets-back-the-host-it-had",
+        world,
+        "A worker goes, and the cluster writes down which host it had. The policy that is asked for the next one sees \
+         when that was, and prefers it to the machine that MAAS would give.",
+    );
+    s.meanwhile(4);
+    s.world.kube.delete("MaasMachine", NAME);
+    s.cluster(&["patch"]);
+    s.cluster(&[]);
+    s.machine(&["release"]);
+    s.later(15);
+    s.machine(&["patch"]);
+    s.world.maas.host("aaa111").shown.locked = false;
+    s.world.kube.add_machine(NAME, false);
+    s.machine(&TAKES);
+    assert_eq!(s.world.kube.maas_machine(NAME).unwrap().spec.system_id.as_deref(), Some("bbb222"));
+    s
 }
 
 fn control_plane_leaves() -> Story {
@@ -19,11 +47,11 @@ fn control_plane_leaves() -> Story {
         "a-control-plane-leaves",
         World::with_deployed_machine(true),
         "Its address leaves the record, resolvers get one TTL to forget it, then it is released; the \
-         finalizer goes when MAAS shows it free.",
+         finalizer goes when MAAS shows it free. The cluster remembers the host.",
     );
     s.world.kube.delete("MaasMachine", NAME);
     s.machine(&[]);
-    s.cluster(&["set addresses"]);
+    s.cluster(&["set addresses", "patch"]);
     s.world.now += 5;
     s.machine(&[]);
     s.world.now += 10;

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capmaas_core::maas::{
-    DnsAddress, DnsResource, Image, Machine, Power, ReservedAddress, Status, User,
+    DnsAddress, DnsResource, Hardware, Image, Machine, Power, ReservedAddress, Status, User,
 };
 use capmaas_core::policy::AllocateConstraints;
 use capmaas_core::{CallError, Category, Effect, Read, Reply};
@@ -279,6 +279,7 @@ impl Host {
             locked: false,
             ephemeral: false,
             vm_host: None,
+            hardware: Hardware::default(),
         };
         Self { shown, agent_name: String::new(), destiny: Destiny::Deploys }
     }

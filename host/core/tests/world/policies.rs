@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use capmaas_core::Reply;
 use capmaas_core::policy::{
-    Action, Answer, Answered, Ask, Constraints, Delay, Name, PolicyId, Question, Ranking, Refused,
-    Replacement, Shortlisting, Stage,
+    Action, Answer, Answered, Ask, Candidate, Constraints, Delay, Name, PolicyId, Question,
+    Ranking, Refused, Replacement, Shortlisting, Stage,
 };
 
 /// What the policies answer; by default what the components that capmaas brings along answer.
@@ -11,6 +11,8 @@ use capmaas_core::policy::{
 pub(crate) struct Policies {
     pub(crate) shortlisting: Shortlisting,
     pub(crate) ranking: Ranking,
+    /// What the cluster held before comes first, in place of the ranking.
+    pub(crate) previous_first: bool,
     pub(crate) name: Option<Name>,
     /// To every failure; `None` decides by stage.
     pub(crate) action: Option<Action>,
@@ -25,6 +27,7 @@ impl Default for Policies {
         Self {
             shortlisting: Shortlisting::Narrow(Constraints::default()),
             ranking: Ranking::default(),
+            previous_first: false,
             name: None,
             action: None,
             refusal: None,
@@ -47,6 +50,9 @@ impl Policies {
         }
         let answer = match question {
             Question::Shortlist(_) => Answer::Shortlisted(self.shortlisting.clone()),
+            Question::Rank { candidates, .. } if self.previous_first => {
+                Answer::Ranked(previous_first(candidates))
+            }
             Question::Rank { .. } => Answer::Ranked(self.ranking.clone()),
             Question::Name(_) => Answer::Named(self.name.clone()),
             Question::Handle(failure) => {
@@ -57,6 +63,13 @@ impl Policies {
             PolicyId { name: format!("{by} 0.1.0"), digest: "sha256:0123456789abcdef".into() };
         Reply::Answered(Box::new(Answered { policy, answer }))
     }
+}
+
+fn previous_first(candidates: &[Candidate]) -> Ranking {
+    let never = |c: &Candidate| !c.attributes.iter().any(|(key, _)| key == "held-before");
+    let mut order: Vec<u32> = (0..).take(candidates.len()).collect();
+    order.sort_by_key(|index| never(&candidates[*index as usize]));
+    Ranking { order, rejected: vec![] }
 }
 
 fn usual(stage: Stage) -> Action {

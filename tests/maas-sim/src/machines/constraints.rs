@@ -210,7 +210,7 @@ fn minimum(key: &str, values: &[String]) -> Parsed {
     let test: Test = match key {
         "cpu_count" => Box::new(move |_, m| f64::from(m.cpu_count) >= least),
         "mem" => Box::new(move |_, m| as_float(m.memory) >= least),
-        "cpu_speed" => Box::new(move |_, _| least <= 0.0),
+        "cpu_speed" => Box::new(move |_, m| f64::from(m.hardware.cpu_speed) >= least),
         _ => Box::new(move |_, _| super::hardware::LINK_SPEED >= least),
     };
     Ok(Some((described, None, test)))

@@ -1,6 +1,6 @@
 //! `POST /machines/` without an operation: a machine is added, in status New.
 
-use crate::inventory::{MachineFaults, MachineSpec};
+use crate::inventory::{HardwareSpec, MachineFaults, MachineSpec};
 use crate::params::{form_value, form_values};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -58,6 +58,7 @@ pub(crate) fn create(world: &mut World, _user: &User, request: &Request) -> Resu
         owner: None,
         more_subnets: vec![],
         mac: macs.first().cloned(),
+        hardware: HardwareSpec::default(),
         faults: MachineFaults::default(),
     });
     world.change(&system_id, |m| m.commissioned = false);

@@ -16,7 +16,7 @@ pub(crate) mod series;
 pub(crate) mod timeline;
 pub(crate) mod update;
 
-use crate::inventory::{MachineFaults, MachineSpec};
+use crate::inventory::{HardwareSpec, MachineFaults, MachineSpec};
 use crate::reply::Reply;
 use crate::status::Status;
 use crate::users::User;
@@ -58,6 +58,7 @@ pub(crate) struct Machine {
     /// Decimal GB.
     pub(crate) disk: u64,
     pub(crate) architecture: String,
+    pub(crate) hardware: HardwareSpec,
     pub(crate) osystem: String,
     pub(crate) distro_series: String,
     pub(crate) hwe_kernel: Option<String>,
@@ -112,6 +113,7 @@ impl Machine {
             memory: spec.memory,
             disk: spec.disk,
             architecture: spec.architecture,
+            hardware: spec.hardware,
             osystem: if running { "ubuntu" } else { "" }.into(),
             distro_series: if running { "noble" } else { "" }.into(),
             hwe_kernel: running.then(|| "ga-24.04".into()),

@@ -2,10 +2,11 @@
 
 use super::Machine;
 use super::hardware::DISK_TAGS;
+use crate::inventory::HardwareSpec;
 use crate::world::World;
 use serde_json::{Map, Value, json};
 
-const UNKNOWN_HARDWARE: [&str; 18] = [
+const HARDWARE_INFO: [&str; 18] = [
     "chassis_serial",
     "chassis_type",
     "chassis_vendor",
@@ -64,7 +65,7 @@ impl World {
             "tag_names": m.tags,
             "architecture": m.architecture,
             "cpu_count": m.cpu_count,
-            "cpu_speed": 0,
+            "cpu_speed": m.hardware.cpu_speed,
             "memory": m.memory,
             "resource_uri": format!("/MAAS/api/2.0/machines/{}/", m.system_id),
         })
@@ -249,9 +250,6 @@ fn scripts(m: &Machine) -> Value {
 }
 
 fn constants(m: &Machine) -> Value {
-    let hardware: Map<String, Value> =
-        UNKNOWN_HARDWARE.iter().map(|k| ((*k).to_owned(), json!("Unknown"))).collect();
-    let cores: Vec<u32> = (0..m.cpu_count).collect();
     json!({
         "node_type": 0,
         "node_type_name": "Machine",
@@ -259,13 +257,42 @@ fn constants(m: &Machine) -> Value {
         "pod": null,
         "virtualmachine_id": null,
         "hardware_uuid": null,
-        "hardware_info": hardware,
-        "bios_boot_method": null,
+        "hardware_info": hardware_info(&m.hardware),
+        "bios_boot_method": m.hardware.bios_boot_method,
         "is_dpu": false,
         "enable_kernel_crash_dump": false,
         "last_sync": null,
         "next_sync": null,
         "sync_interval": null,
-        "numanode_set": [{"index": 0, "memory": m.memory, "cores": cores, "hugepages_set": []}],
+        "numanode_set": numa_nodes(m),
     })
+}
+
+fn hardware_info(known: &HardwareSpec) -> Value {
+    let found = |key: &str| match key {
+        "cpu_model" => known.cpu_model.as_deref(),
+        "system_product" => known.system_product.as_deref(),
+        "system_vendor" => known.system_vendor.as_deref(),
+        _ => None,
+    };
+    let told = |key: &&str| ((*key).to_owned(), json!(found(key).unwrap_or("Unknown")));
+    Value::Object(HARDWARE_INFO.iter().map(told).collect())
+}
+
+/// Each has its share of cores and memory, the last one what is left.
+fn numa_nodes(m: &Machine) -> Vec<Value> {
+    let nodes = m.hardware.numa_nodes;
+    let node = |index: u32| {
+        let (cores, memory) = (m.cpu_count / nodes, m.memory / u64::from(nodes));
+        let last = index + 1 == nodes;
+        let end = if last { m.cpu_count } else { (index + 1) * cores };
+        let before = u64::from(index) * memory;
+        json!({
+            "index": index,
+            "memory": if last { m.memory - before } else { memory },
+            "cores": (index * cores..end).collect::<Vec<_>>(),
+            "hugepages_set": [],
+        })
+    };
+    (0..nodes).map(node).collect()
 }

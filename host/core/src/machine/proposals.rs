@@ -1,15 +1,14 @@
-//! What allocation policies in shadow would have had. They are asked before anything is taken, for a machine that is taken
-//! is on no list any more, and compared when it is known which.
+//! What policies in shadow would have had in place of what was chosen.
 
 use super::{MachineFlow, Run};
 use crate::policy::{
     AllocateConstraints, AllocationRequest, Answer, Answered, Candidate, Panel, Proposal, Question,
-    Seat, Shortlisting, candidates, choose, narrowed,
+    Seat, Shortlisting, choose, narrowed,
 };
 use crate::step::{Read, Reply};
 
 impl Run<'_> {
-    /// What policies in shadow would have had. Whoever gives no answer has no proposal.
+    /// Whoever gives no answer has no proposal.
     pub(super) fn proposals(
         &mut self,
         request: &AllocationRequest,
@@ -53,7 +52,7 @@ impl Run<'_> {
         let Ok(Reply::Machines(machines)) = self.read(Read::Candidates(Box::new(within)))? else {
             return Ok(None);
         };
-        let (offered, _) = candidates(&machines, &request.avoid, self.seen.now);
+        let (offered, _) = self.on_offer(&machines, request);
         let question = Question::Rank { request: request.clone(), candidates: offered.clone() };
         let Ok(Answered { answer: Answer::Ranked(ranking), .. }) =
             self.transcript.ask(seat, question)?
