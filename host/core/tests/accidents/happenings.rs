@@ -190,3 +190,24 @@ fn action() -> impl Strategy<Value = Option<Action>> {
         Some(Action::GiveUp("drawn".into())),
     ])
 }
+
+/// Who decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Company {
+    BuiltIn,
+    /// A policy of each kind is asked beside them.
+    InShadow,
+    /// A policy of each kind decides, and wants to see the machines.
+    Ranking,
+    /// A policy of each kind gives no answer, and the built-in one takes its place.
+    Failing,
+}
+
+pub(crate) fn company() -> impl Strategy<Value = Company> {
+    prop_oneof![
+        Just(Company::BuiltIn),
+        Just(Company::InShadow),
+        Just(Company::Ranking),
+        Just(Company::Failing)
+    ]
+}

@@ -10,7 +10,7 @@ mod run;
 
 use proptest::prelude::*;
 
-use happenings::happenings;
+use happenings::{company, happenings};
 use run::Run;
 
 proptest! {
@@ -21,8 +21,13 @@ proptest! {
     })]
 
     #[test]
-    fn no_accident_leaks_a_machine_or_touches_a_foreign_one(deployed: bool, story in happenings()) {
+    fn no_accident_leaks_a_machine_or_touches_a_foreign_one(
+        deployed: bool,
+        company in company(),
+        story in happenings(),
+    ) {
         let mut run = Run::new();
+        run.decided_by(company);
         if deployed {
             run.all_do_their_part(6);
         }

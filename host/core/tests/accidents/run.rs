@@ -3,14 +3,15 @@
 use capmaas_api::{MaasMachine, MaasMachineStatus, names};
 use capmaas_core::maas::{Power, Status};
 use capmaas_core::ownership::annotation;
+use capmaas_core::policy::{Constraints, Panel, Ranking, Seat, Shortlisting};
 use capmaas_core::{Done, Effect, Reply, Step, cluster, machine};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::guard::{Guard, Memory, ours};
-use crate::happenings::{Accident, CarriedOut, Happening, Meddling, When};
+use crate::happenings::{Accident, CarriedOut, Company, Happening, Meddling, When};
 use crate::world::drive::word;
-use crate::world::{CLUSTER, Destiny, Host, Turn, US, World, tell};
+use crate::world::{CLUSTER, Destiny, Host, Policies, Turn, US, World, tell};
 
 const OBJECTS: [&str; 2] = ["blue-0", "blue-1"];
 
@@ -30,6 +31,31 @@ impl Run {
             world.maas.hosts.insert(id.into(), Host::free(id));
         }
         Self { world, memory: Memory::default(), earlier: [None, None], objects: [None, None] }
+    }
+
+    /// Other policies decide than the built-in ones, or beside them.
+    pub(crate) fn decided_by(&mut self, company: Company) {
+        let seat = |shadow, use_default| Seat {
+            policy: "team/p".into(),
+            shadow,
+            use_default,
+            ..Seat::default()
+        };
+        let (seat, policies) = match company {
+            Company::BuiltIn => return,
+            Company::InShadow => (seat(true, true), ranking()),
+            Company::Ranking => (seat(false, true), ranking()),
+            Company::Failing => {
+                let refusal = Some(capmaas_core::policy::Refused::unusable("drawn"));
+                (seat(false, true), Policies { refusal, ..Policies::default() })
+            }
+        };
+        self.world.policies.named.insert(seat.policy.clone(), policies);
+        self.world.panel = Panel {
+            allocation: vec![seat.clone()],
+            dns_naming: vec![seat.clone()],
+            failure_handling: vec![seat],
+        };
     }
 
     pub(crate) fn happens(&mut self, happening: &Happening) {
@@ -291,6 +317,15 @@ fn waits_for_a_watch(seen: &machine::Snapshot, world: &World, name: &str) -> boo
 }
 
 /// What others do to the machine that the object names.
+/// Wants to see the machines, and takes the first; answers like the built-in ones otherwise.
+fn ranking() -> Policies {
+    Policies {
+        shortlisting: Shortlisting::Inspect(Constraints::default()),
+        ranking: Ranking { order: vec![0], rejected: vec![] },
+        ..Policies::default()
+    }
+}
+
 fn meddle(world: &mut World, which: usize, meddling: &Meddling) {
     let object = world.kube.maas_machine(OBJECTS[which]);
     let id = object.and_then(|o| o.spec.provider_id);
