@@ -19,11 +19,11 @@ use crate::kube::connect;
 /// An object to be explained.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
-    /// maasmachine/NAME or maascluster/NAME.
+    /// maasmachine/NAME or maascluster/NAME, also as `kubectl get -o name` prints it.
     pub object: String,
-    /// Its namespace.
-    #[arg(long, short, default_value = "default")]
-    pub namespace: String,
+    /// Its namespace; without it, that of the kubeconfig's context.
+    #[arg(long, short)]
+    pub namespace: Option<String>,
     /// A file of the controller's --decision-log, for what the object itself no longer tells. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub decision_log: Vec<PathBuf>,
@@ -63,22 +63,20 @@ pub async fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     let (kind, name) = args.object.split_once('/').with_context(|| {
         format!("{:?} is no object: give maasmachine/NAME or maascluster/NAME", args.object)
     })?;
+    let kind = kind.split('.').next().unwrap_or_default();
     let client = connect().await?.calls;
+    let namespace = args.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
     let mut story = match kind.to_ascii_lowercase().trim_end_matches('s') {
-        "maasmachine" | "mm" => {
-            of_machine(&Api::namespaced(client, &args.namespace).get(name).await?)
-        }
-        "maascluster" | "mc" => {
-            of_cluster(&Api::namespaced(client, &args.namespace).get(name).await?)
-        }
+        "maasmachine" | "mm" => of_machine(&Api::namespaced(client, &namespace).get(name).await?),
+        "maascluster" | "mc" => of_cluster(&Api::namespaced(client, &namespace).get(name).await?),
         other => bail!("{other} has no story: give maasmachine/NAME or maascluster/NAME"),
     };
     for log in &args.decision_log {
         for line in lines(log)? {
             let line = line?;
-            let (kind, namespace, of) = line.object();
+            let (kind, its_namespace, of) = line.object();
             let ours = story.object.starts_with(kind) && !kind.is_empty();
-            if !ours || namespace != args.namespace || of != name {
+            if !ours || its_namespace != namespace || of != name {
                 continue;
             }
             for (ask, given) in line.asked() {

@@ -1,6 +1,6 @@
 //! Control plane, simulated MAAS and controller, to try things on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -45,6 +45,7 @@ async fn play(flags: Flags) -> Result<()> {
     let account = install_chart(&plane)?;
     let maas = start_maas(inventory, flags.speed).await?;
     let log = folder.path().join("controller.log");
+    let decisions = folder.path().join("decisions.jsonl");
     let mut args: Vec<String> = [
         "--health-addr=127.0.0.1:0",
         "--log=info,capmaas=debug",
@@ -53,6 +54,10 @@ async fn play(flags: Flags) -> Result<()> {
     ]
     .map(str::to_owned)
     .to_vec();
+    let logs = |flag: &String| flag.split('=').next() == Some("--decision-log");
+    if !flags.controller.iter().any(logs) {
+        args.push(format!("--decision-log={}", decisions.display()));
+    }
     args.extend(flags.controller);
     let credentials = (maas.url(), maas.api_key());
     let controller = Controller::new(controller_binary()?, &account, &log, credentials, args);
@@ -66,9 +71,10 @@ async fn play(flags: Flags) -> Result<()> {
             "maas_url": maas.url(),
             "maas_api_key": maas.api_key(),
             "controller_log": log,
+            "decision_log": decisions,
         })
     );
-    what_to_try(&plane, &maas);
+    what_to_try(&plane, &maas, &decisions)?;
     wait(&controller, &plane).await?;
     eprintln!("\nstopping …");
     companion.stop();
@@ -82,29 +88,34 @@ async fn start_maas(inventory: Inventory, speed: f64) -> Result<Arc<Simulator>> 
     Ok(Arc::new(Simulator::start(inventory, options).await?))
 }
 
-fn what_to_try(plane: &ManagementPlane, maas: &Simulator) {
-    let kubectl = plane.binaries().kubectl.display();
-    let clusterctl = plane.binaries().clusterctl.display();
+fn what_to_try(plane: &ManagementPlane, maas: &Simulator, decisions: &Path) -> Result<()> {
+    let tools = [&plane.binaries().kubectl, &plane.binaries().clusterctl, &controller_binary()?];
+    let mut folders: Vec<_> = tools.iter().filter_map(|tool| tool.parent()).collect();
+    folders.dedup();
+    let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
     let sim = maas.url().replace("/MAAS", "/sim");
     eprintln!(
         r"
 The control plane is up, with Cluster API, a MAAS of {} machines, and capmaas. Try, in another shell:
 
-  export KUBECONFIG={}
-  alias kubectl={kubectl}
+  export PATH={}:$PATH
+  export KUBECONFIG={} DECISIONS={}
   kubectl apply -f docs/examples/cluster.yaml             # 3 control planes, 3 workers
   kubectl get maasclusters,maasmachines,machines          # what each waits for: -o wide
   kubectl get events --field-selector type=Normal         # which machine was taken, and why
-  {clusterctl} describe cluster my-cluster
+  clusterctl describe cluster my-cluster
 
   curl -s {sim}/machines | python3 -m json.tool           # MAAS as it is
   curl -s {sim}/calls | python3 -m json.tool              # every call it got
 
-Other policies: make playground ARGS='-- --policy-dir plugins/dist --policy allocation=allocation-zone-spread.wasm'
+A policy of your own, in ten minutes: plugins/README.md
 Ctrl-C ends everything and leaves nothing behind.",
         maas.machines().len(),
+        folders.join(":"),
         plane.kubeconfig().display(),
+        decisions.display(),
     );
+    Ok(())
 }
 
 async fn wait(controller: &Controller, plane: &ManagementPlane) -> Result<()> {

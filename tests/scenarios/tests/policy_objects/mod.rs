@@ -5,8 +5,10 @@ mod failing;
 mod gates;
 mod hostile;
 mod registry;
+mod reported;
 mod shadow;
 mod swap;
+mod ten_minutes;
 
 use anyhow::{Context, Result};
 use capmaas_api::Decision;
