@@ -97,6 +97,10 @@ pub(super) async fn bench(args: &BenchArgs) -> Result<ExitCode> {
                 ]);
             }
             println!("{table}");
+            println!(
+                "next: capmaas policy replay DECISION_LOG {} (what it would have decided otherwise)",
+                args.component.display()
+            );
         }
     }
     Ok(passed(!all.iter().any(over)))

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use capmaas_api::{Condition, Decision, MaasCluster, MaasMachine, names};
-use capmaas_core::policy::{Answer, Question};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::replay::{lines, word};
+use super::replay::lines;
+use super::words::{told, word};
 use super::{Output, Printing, print_json};
 use crate::kube::connect;
 
@@ -141,41 +141,6 @@ fn of_cluster(object: &MaasCluster) -> Story {
 
 fn listed(addresses: &[String]) -> String {
     if addresses.is_empty() { "nothing yet".into() } else { addresses.join(", ") }
-}
-
-/// An answer in words, with the names of those it speaks of.
-fn told(question: &Question, answer: &Answer) -> Vec<String> {
-    use capmaas_core::policy::Shortlisting::{Defer, Inspect, Narrow, Reject};
-    match (question, answer) {
-        (_, Answer::Shortlisted(Narrow(c))) => vec![format!("MAAS may choose: {}", c.describe())],
-        (_, Answer::Shortlisted(Inspect(c))) => {
-            vec![format!("wants to see the machines: {}", c.describe())]
-        }
-        (_, Answer::Shortlisted(Defer(d))) => {
-            vec![format!("asks again in {} s: {}", d.seconds, d.reason)]
-        }
-        (_, Answer::Shortlisted(Reject(why))) => vec![format!("rejects: {why}")],
-        (Question::Rank { candidates, .. }, Answer::Ranked(ranking)) => {
-            let host = |i: &u32| {
-                let candidate = candidates.get(*i as usize);
-                candidate.map_or("?".into(), |c| format!("{} ({})", c.hostname, c.system_id))
-            };
-            let order: Vec<String> = ranking.order.iter().take(5).map(host).collect();
-            let more = ranking.order.len().saturating_sub(order.len());
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let mut lines =
-                vec![format!("of {} machines: {}{more}", candidates.len(), order.join(", "))];
-            let rejected = ranking.rejected.iter().take(20);
-            lines.extend(rejected.map(|r| format!("not {}: {}", host(&r.index), r.reason)));
-            lines
-        }
-        (_, Answer::Named(Some(name))) => vec![format!("names it {}", name.label)],
-        (_, Answer::Named(None)) => vec!["leaves the name to the host".into()],
-        (Question::Handle(f), Answer::Action(action)) => {
-            vec![format!("{} failed ({}): {}", f.stage.word(), f.message, action.describe())]
-        }
-        _ => vec!["an answer to another question".into()],
-    }
 }
 
 fn when(at: i64) -> String {

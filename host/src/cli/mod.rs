@@ -8,6 +8,7 @@ mod new;
 mod registry;
 mod replay;
 mod run;
+mod words;
 mod workbench;
 
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::words::{told, word};
 use super::workbench::Workbench;
 use super::{Output, Printing, configuration, print_json, table};
 use crate::policy::{Kind, Loaded};
@@ -88,6 +89,8 @@ struct Again {
     same: bool,
     before: Value,
     after: Value,
+    #[serde(skip)]
+    in_words: (String, String),
 }
 
 pub(super) async fn replay(args: &ReplayArgs) -> Result<ExitCode> {
@@ -146,8 +149,9 @@ fn asked_again(
         (Err(before), Err(after)) => before.category == after.category,
         _ => false,
     };
+    let in_words = (brief(question, before), brief(question, &after));
     let (before, after) = (shown(before), shown(&after));
-    Again { at, object, policy, question: word(question), same, before, after }
+    Again { at, object, policy, question: word(question), same, before, after, in_words }
 }
 
 fn tell(loaded: &Loaded, again: &[Again], total: usize, different: usize) {
@@ -156,14 +160,28 @@ fn tell(loaded: &Loaded, again: &[Again], total: usize, different: usize) {
         for a in again {
             let when = k8s_openapi::jiff::Timestamp::from_second(i64::try_from(a.at).unwrap_or(0));
             let when = when.map_or_else(|_| a.at.to_string(), |t| t.to_string());
-            let brief = |value: &Value| capmaas_core::bounded(&value.to_string(), 120);
-            let (before, now) = (brief(&a.before), brief(&a.after));
-            let row = [&when, &a.object, &a.policy, &a.question.to_owned(), &before, &now];
+            let row =
+                [&when, &a.object, &a.policy, &a.question.to_owned(), &a.in_words.0, &a.in_words.1];
             table.add_row(row.map(String::as_str));
         }
         println!("{table}");
     }
     println!("{}: {different} of {total} answers would have been different", loaded.id());
+    if again.iter().any(|a| !a.same && a.question == "shortlist") {
+        println!(
+            "A policy that wants to see the machines answers otherwise than one that leaves the choice to MAAS, \
+             though both may come to the same machine: try it in shadow, where that is compared."
+        );
+    }
+}
+
+/// An answer in a few words.
+fn brief(question: &Question, given: &Result<Answer, Refused>) -> String {
+    let words = match given {
+        Ok(answer) => told(question, answer).join("; "),
+        Err(refused) => format!("no answer ({}): {}", refused.category, refused.message),
+    };
+    capmaas_core::bounded(&words, 160)
 }
 
 fn shown(given: &Result<Answer, Refused>) -> Value {
@@ -180,14 +198,5 @@ fn kind_of(question: &Question) -> Kind {
         Question::Shortlist(_) | Question::Rank { .. } => Kind::Allocation,
         Question::Name(_) => Kind::DnsNaming,
         Question::Handle(_) => Kind::FailureHandling,
-    }
-}
-
-pub(super) fn word(question: &Question) -> &'static str {
-    match question {
-        Question::Shortlist(_) => "shortlist",
-        Question::Rank { .. } => "rank",
-        Question::Name(_) => "name",
-        Question::Handle(_) => "handle",
     }
 }

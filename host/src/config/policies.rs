@@ -35,7 +35,7 @@ pub struct PolicyFlags {
     /// Name of a MaasPolicy that is asked beside the live ones, for every cluster. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub default_shadow_policy: Vec<String>,
-    /// Namespace of these. Without it, the one that is watched, or the controller's own.
+    /// Namespace of these; the controller's own without it. When one namespace only is watched, it is that one.
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub policy_namespace: String,
     /// Folder in which what was fetched and compiled of policies is kept, so that the next start needs neither registry nor

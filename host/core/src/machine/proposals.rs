@@ -59,9 +59,13 @@ impl Run<'_> {
         else {
             return Ok(None);
         };
-        let order = choose(&ranking, &offered).ok();
-        let ids =
-            |chosen: Vec<&Candidate>| chosen.into_iter().map(|c| c.system_id.clone()).collect();
-        Ok(order.map(|chosen| Proposal::Order(ids(chosen))))
+        // A ranking that cannot be used is no answer.
+        let Ok(order) = choose(&ranking, &offered) else { return Ok(None) };
+        Ok(Some(match order.first() {
+            Some(Candidate { system_id, hostname, .. }) => {
+                Proposal::Best { system_id: system_id.clone(), hostname: hostname.clone() }
+            }
+            None => Proposal::None("it wants none of those that fit".into()),
+        }))
     }
 }

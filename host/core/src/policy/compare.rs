@@ -24,8 +24,13 @@ pub struct Comparison {
 pub enum Proposal {
     /// Any machine within these.
     Within(AllocateConstraints),
-    /// These machines, best first, by system id.
-    Order(Vec<String>),
+    /// This machine first.
+    Best {
+        /// MAAS system id.
+        system_id: String,
+        /// Host name.
+        hostname: String,
+    },
     /// None, for this reason.
     None(String),
 }
@@ -39,11 +44,10 @@ impl Proposal {
                 let why = outside(taken, &within.constraints)?;
                 Some(format!("it would not have had it: {why}; {took}"))
             }
-            Self::Order(order) => match order.first() {
-                Some(first) if *first == taken.system_id => None,
-                Some(first) => Some(format!("it would have taken {first}; {took}")),
-                None => Some(format!("it would have taken none; {took}")),
-            },
+            Self::Best { system_id, .. } if *system_id == taken.system_id => None,
+            Self::Best { system_id, hostname } => {
+                Some(format!("it would have taken {hostname} ({system_id}); {took}"))
+            }
             Self::None(why) => {
                 Some(format!("it would have taken none ({}); {took}", bounded(why, 200)))
             }
@@ -55,7 +59,9 @@ impl Proposal {
         let instead = match self {
             Self::None(_) => return None,
             Self::Within(_) => "it would have let MAAS choose".to_owned(),
-            Self::Order(order) => format!("it would have taken {}", order.first()?),
+            Self::Best { system_id, hostname } => {
+                format!("it would have taken {hostname} ({system_id})")
+            }
         };
         Some(format!("{instead}; none was taken: {}", bounded(why, 200)))
     }

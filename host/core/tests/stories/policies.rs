@@ -148,7 +148,10 @@ fn beside_the_live_one() -> Story {
         (shadow("team/broken"), traps()),
     ]);
     s.machine(&TAKES);
-    s.noted("PolicyDisagrees", "team/ranks (in shadow) disagrees: it would have taken bbb222");
+    s.noted(
+        "PolicyDisagrees",
+        "team/ranks (in shadow) disagrees: it would have taken host-bbb222 (bbb222)",
+    );
     s.noted(
         "PolicyDisagrees",
         "team/narrows (in shadow) disagrees: it would not have had it: zone",
@@ -169,7 +172,7 @@ fn beside_a_halt() -> Story {
     ]);
     s.machine(&[]);
     s.says("AllocationDeferred", "the rack is being moved");
-    s.noted("PolicyDisagrees", "it would have taken bbb222; none was taken");
+    s.noted("PolicyDisagrees", "it would have taken host-bbb222 (bbb222); none was taken");
     s
 }
 

@@ -140,6 +140,39 @@ async fn a_tag_that_others_pushed_is_resolved_once_and_written_down() -> Result<
     stage.strike().await
 }
 
+/// B117: whoever rotates a pull secret need do nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b117_a_pull_secret_that_is_replaced_is_used_at_the_next_try() -> Result<()> {
+    let user = Some(("team".to_owned(), "new password".to_owned()));
+    let registry = start(RegistryOptions { user, ..RegistryOptions::default() })?;
+    let folder = tempfile::tempdir()?;
+    let digest = push(&registry, folder.path(), "allocation-default", "team/choice:1")?;
+    let stage = stage("policy-rotated").await?;
+    let secret = |config: &str| {
+        stage.apply(&format!(
+            "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {{name: pull}}\n\
+             data: {{.dockerconfigjson: '{}'}}\n",
+            STANDARD.encode(config)
+        ))
+    };
+    let old = registry
+        .dockerconfigjson()
+        .replace(&STANDARD.encode("team:new password"), &STANDARD.encode("team:old password"));
+    secret(&old)?;
+    let image = format!("{}/team/choice", registry.host());
+    stage.policy(
+        "choice",
+        &format!(
+            "kind: Allocation, mode: Enforce, source: {{oci: {{image: '{image}', digest: '{digest}', \
+             plainHttp: true, pullSecrets: [{{name: pull}}]}}}}"
+        ),
+    )?;
+    stage.policy_says("choice", "Resolved", &["unauthorized"]).await?;
+    secret(&registry.dockerconfigjson())?;
+    stage.policy_ready("choice").await?;
+    stage.strike().await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_component_from_a_registry_concerns_nobody_else() -> Result<()> {
     let registry = start(RegistryOptions::default())?;
