@@ -46,7 +46,7 @@ async fn each_gate_says_what_is_wrong_and_the_last_good_revision_stays() -> Resu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_is_checked_against_the_policys_own_schema() -> Result<()> {
-    let stage = stage("policy-config").await?;
+    let stage = stage("policy-settings").await?;
     let config = |json: &str| format!(", config: {json}");
     let wasm = component("failure-handling-default")?;
     stage.enforced("p", "FailureHandling", &wasm, &config("{maxReplacement: 3}"))?;
