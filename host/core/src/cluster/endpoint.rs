@@ -103,10 +103,10 @@ impl Run<'_> {
     fn generate_name(&mut self) -> ClusterFlow<String> {
         let mut taken = Vec::new();
         for attempt in 0..MOST_NAMES {
-            let name = self.propose(attempt, &taken)?;
+            let (name, by) = self.propose(attempt, &taken)?;
             match self.read(Read::DnsByName(name.clone()))? {
                 Ok(Reply::Dns(found)) if found.is_empty() => {
-                    let note = format!("the API server is called {name}");
+                    let note = format!("the API server is called {name}, by policy {by}");
                     self.event(EventKind::Normal, "EndpointNamed", "Name", note);
                     self.annotate(names::DNS_NAME_ANNOTATION, Some(name.clone()))?;
                     return Ok(name);
@@ -128,7 +128,8 @@ impl Run<'_> {
         std::iter::once(own.to_owned()).chain(others.cloned()).collect()
     }
 
-    fn propose(&mut self, attempt: u32, taken: &[String]) -> ClusterFlow<String> {
+    /// A name, and the policy that gave it.
+    fn propose(&mut self, attempt: u32, taken: &[String]) -> ClusterFlow<(String, PolicyId)> {
         let suffix = match self.read(Read::Suffix)? {
             Ok(Reply::Text(suffix)) => suffix,
             other => return Err(self.maas_trouble(&unexpected(other))),
@@ -149,7 +150,7 @@ impl Run<'_> {
             taken: taken.to_vec(),
             attempt,
         };
-        let name = self.named(&request)?;
+        let (name, by) = self.named(&request)?;
         for seat in Panel::shadows(&self.seen.policies.dns_naming.clone()) {
             if let Ok(Answered { answer: Answer::Named(its), .. }) =
                 self.transcript.ask(&seat, Question::Name(request.clone()))?
@@ -159,11 +160,11 @@ impl Run<'_> {
                 self.compared(&seat, (its != name).then(difference));
             }
         }
-        Ok(name)
+        Ok((name, by))
     }
 
     /// The name that the policy gives, or the built-in one where that may take its place.
-    fn named(&mut self, request: &NameRequest) -> ClusterFlow<String> {
+    fn named(&mut self, request: &NameRequest) -> ClusterFlow<(String, PolicyId)> {
         let seat = Panel::obeyed(&self.seen.policies.dns_naming).swap_remove(0);
         if seat.loading {
             let message = format!("policy {} is being loaded", seat.called());
@@ -188,7 +189,7 @@ impl Run<'_> {
         &mut self,
         seat: &Seat,
         request: &NameRequest,
-    ) -> ClusterFlow<Result<String, String>> {
+    ) -> ClusterFlow<Result<(String, PolicyId), String>> {
         let (policy, name) = match self.transcript.ask(seat, Question::Name(request.clone()))? {
             Ok(Answered { policy, answer: Answer::Named(name) }) => (policy, name),
             other => return Ok(Err(no_answer(other))),
@@ -197,7 +198,7 @@ impl Run<'_> {
             Ok(fqdn) => {
                 let reason = if name.is_none() { "it left the name to the host" } else { "" };
                 self.decided(seat, &policy, &fqdn, reason);
-                Ok(Ok(fqdn))
+                Ok(Ok((fqdn, policy)))
             }
             Err(problem) => {
                 Ok(Err(format!("policy {policy} gave a name that cannot be used: {problem}")))

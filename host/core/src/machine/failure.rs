@@ -9,9 +9,10 @@ use super::report::End;
 use super::{DEPLOYED, FAILURE_HANDLING, MachineFlow, Run, no_answer};
 use crate::call_error::{CallError, Category};
 use crate::maas::Machine;
+use crate::policy::decisions::LONGEST_ANSWER;
 use crate::policy::{
-    Action, Answer, Answered, Delay, Failure, Panel, Question, Replacement, Seat, Stage, allowed,
-    attributes,
+    Action, Answer, Answered, Delay, Failure, Panel, PolicyId, Question, Replacement, Seat, Stage,
+    allowed, attributes,
 };
 use crate::step::{Effect, EventKind, Read, Reply};
 use crate::text;
@@ -121,6 +122,7 @@ impl Run<'_> {
                 // In front: the policy's own words may be long.
                 let cuts: String = cuts.iter().map(|cut| format!("{cut}; ")).collect();
                 let answer = format!("{}: {cuts}{}", trouble.stage.word(), action.describe());
+                self.tell_of(&policy, &answer);
                 self.decided(FAILURE_HANDLING, &seat, &policy, &answer, &trouble.message);
                 self.permitted(trouble, action, &policy.to_string())
             }
@@ -128,6 +130,16 @@ impl Run<'_> {
         };
         self.compare_failure(trouble, &seats, question, &action)?;
         Ok(action)
+    }
+
+    /// The same answer again is no news.
+    fn tell_of(&mut self, policy: &PolicyId, answer: &str) {
+        let kept = self.status.decisions.iter().flatten();
+        let last = kept.filter(|d| d.kind == FAILURE_HANDLING).next_back();
+        if last.is_none_or(|last| last.answer != text::bounded(answer, LONGEST_ANSWER)) {
+            let note = format!("policy {policy} decided: {answer}");
+            self.event(EventKind::Normal, "FailureHandled", "HandleFailure", note);
+        }
     }
 
     fn compare_failure(

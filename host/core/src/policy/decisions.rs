@@ -9,6 +9,9 @@ use crate::text::{LONGEST_NOTE, bounded};
 /// Enough to tell the story of one object, bounded for etcd's sake.
 const KEPT: usize = 8;
 
+/// Characters of an answer.
+pub(crate) const LONGEST_ANSWER: usize = 300;
+
 /// A decision as it is kept.
 pub(crate) struct Decided<'a> {
     pub(crate) kind: &'a str,
@@ -29,7 +32,7 @@ pub(crate) fn keep(list: &mut Option<Vec<Decision>>, decided: &Decided<'_>) {
         by: Some(seat.policy.clone()).filter(|by| !by.is_empty()),
         policy: policy.name.clone(),
         digest: policy.digest.clone(),
-        answer: bounded(answer, 300),
+        answer: bounded(answer, LONGEST_ANSWER),
         reason: Some(bounded(reason, 300)).filter(|r| !r.is_empty()),
         at: i64::try_from(*at).unwrap_or(i64::MAX),
     });
