@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use capmaas_core::maas::{Image, Power, Status, User};
+use capmaas_core::maas::{Hardware, Image, Power, Status, User};
 use capmaas_core::policy::{AllocateConstraints, Constraints};
 use capmaas_core::{Category, Read, Reply};
 use maas_sim::{CallFault, FaultAction, MachineFaults, OperatorAct};
 
-use super::common::{MARK, Region, claim, client, failed, machine, machines};
+use super::common::{JSON, MARK, Region, claim, client, failed, machine, machines};
 
 #[tokio::test]
 async fn a_free_machine_is_shown_as_it_is() {
@@ -27,6 +27,58 @@ async fn a_free_machine_is_shown_as_it_is() {
     assert_eq!(seen.swap_size, None);
     assert!(!seen.locked && !seen.ephemeral);
     assert_eq!(seen.vm_host, None);
+    let bare = Hardware { numa_nodes: 1, power_type: "ipmi".into(), ..Hardware::default() };
+    assert_eq!(seen.hardware, bare, "MAAS knows nothing more");
+}
+
+#[tokio::test]
+async fn a_listing_shows_what_machines_are_made_of() {
+    let region = Region::start().await;
+    let all = machines(region.read(Read::Candidates(Box::default())).await);
+    let seen = all.into_iter().find(|m| m.hostname == "az1-large-1").unwrap();
+    let known = Hardware {
+        cpu_model: "AMD EPYC 9354P 32-Core Processor".into(),
+        cpu_speed: 3250,
+        system_vendor: "Dell Inc.".into(),
+        system_product: "PowerEdge R7615".into(),
+        numa_nodes: 2,
+        power_type: "redfish".into(),
+        bios_boot_method: "uefi".into(),
+    };
+    assert_eq!(seen.hardware, known);
+}
+
+/// As MAAS 3.7.3 shows a virtual machine, as an older one may show it, and as nothing should.
+#[tokio::test]
+async fn what_only_describes_a_machine_never_makes_it_unreadable() {
+    let region = Region::start().await;
+    let recorded = r#""hardware_info": {"chassis_serial": "Unknown", "cpu_model": "Unknown", "system_product": "Unknown",
+        "system_vendor": "Unknown"}, "power_type": "virsh", "cpu_speed": 0, "bios_boot_method": null,
+        "numanode_set": [{"cores": [0, 1, 2, 3], "hugepages_set": [], "index": 0, "memory": 8192}]"#;
+    let virtual_one = Hardware { numa_nodes: 1, power_type: "virsh".into(), ..Hardware::default() };
+    let nulls =
+        r#""hardware_info": null, "power_type": null, "cpu_speed": null, "numanode_set": null"#;
+    let partly =
+        r#""hardware_info": {"cpu_model": null, "system_vendor": "HPE"}, "cpu_speed": 2400.0"#;
+    let hpe = Hardware { system_vendor: "HPE".into(), cpu_speed: 2400, ..Hardware::default() };
+    let odd = r#""hardware_info": ["Xeon"], "power_type": 7, "cpu_speed": "fast", "numanode_set": 2,
+        "bios_boot_method": {}"#;
+    let cases = [
+        (recorded, virtual_one),
+        (nulls, Hardware::default()),
+        (partly, hpe),
+        (odd, Hardware::default()),
+        (r#""cpu_speed": -1"#, Hardware::default()),
+    ];
+    for (fields, expected) in cases {
+        let shown = format!(r#"{{"system_id": "abc123", "hostname": "n1", {fields}}}"#);
+        region.answers(
+            |a| CallFault::on("GET", "^/machines/abc123/$", a).times(1),
+            (200, JSON, &shown),
+        );
+        let seen = machine(region.read(Read::Machine("abc123".into())).await);
+        assert_eq!(seen.hardware, expected, "{fields}");
+    }
 }
 
 #[tokio::test]
