@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use maas_sim::OperatorAct;
 use scenarios::{Machine, StageOptions, eventually};
 
 use crate::support::{PolicyFolder, rack, stage_with};
@@ -85,5 +86,8 @@ async fn quarantine_leaves_a_tagged_host_broken_and_lets_another_cool_down() -> 
     };
     ensure!(status("tagged")? == "Broken", "{}", status("tagged")?);
     ensure!(status("plain")? == "Ready", "{}", status("plain")?);
+    // A host that is left broken stays ours until its operators look at it.
+    let tagged = stage.maas.machine_named("tagged").context("in the rack")?;
+    stage.maas.operator(&tagged.system_id, OperatorAct::Remove)?;
     stage.strike().await
 }
