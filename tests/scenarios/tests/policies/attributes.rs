@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use maas_sim::OperatorAct;
-use scenarios::{Machine, StageOptions};
+use scenarios::{Machine, StageOptions, eventually};
 
 use crate::support::{PolicyFolder, rack, stage_with};
 
@@ -74,7 +74,13 @@ async fn quarantine_leaves_a_tagged_host_broken_and_lets_another_cool_down() -> 
     let stage = stage_with("policy-quarantine", options).await?;
     stage.cluster("c", "", "")?;
     stage.machine("c", &Machine::worker("w"))?;
-    ensure!(stage.provisioned("w").await?.hostname == "good");
+    // Two deployments have to fail first.
+    eventually("the third host is taken", 120, async || {
+        let host = stage.host("w").await?;
+        Ok(host.filter(|h| h.hostname == "good"))
+    })
+    .await?;
+    stage.provisioned("w").await?;
     let status = |name: &str| {
         stage.maas.machine_named(name).map(|m| m.status_name).with_context(|| name.to_owned())
     };
