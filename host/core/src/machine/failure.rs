@@ -134,8 +134,8 @@ impl Run<'_> {
 
     /// The same answer again is no news.
     fn tell_of(&mut self, policy: &PolicyId, answer: &str) {
-        let kept = self.status.decisions.iter().flatten();
-        let last = kept.filter(|d| d.kind == FAILURE_HANDLING).next_back();
+        let mut kept = self.status.decisions.iter().flatten();
+        let last = kept.rfind(|d| d.kind == FAILURE_HANDLING);
         if last.is_none_or(|last| last.answer != text::bounded(answer, LONGEST_ANSWER)) {
             let note = format!("policy {policy} decided: {answer}");
             self.event(EventKind::Normal, "FailureHandled", "HandleFailure", note);
