@@ -107,7 +107,10 @@ async fn prepare(
     let Clients { calls, watches } = connect().await?;
     let defaults = flags.policies.defaults(&flags.namespace, calls.default_namespace());
     let policies = Arc::new(Book::new(policies, defaults, metrics.clone()));
-    let fetcher = Fetcher::new(calls.clone(), folder, flags.policies.fetched()?);
+    let fetched = flags.policies.fetched()?;
+    let last_good = flags.policies.last_good(fetched.as_ref())?;
+    let fetcher = Fetcher::new(calls.clone(), folder, fetched);
+    let keeper = watch::Keeper::new(policies.clone(), policy_loader, fetcher).knowing(last_good);
     let cluster_api = wait_for_definitions(&calls, waits).await;
     let (mirror, writers) = Mirror::new(flags.watch_filter().is_some());
     let shared = watch::Shared {
@@ -119,7 +122,7 @@ async fn prepare(
             metrics,
             decisions,
         }),
-        policies: Arc::new(watch::Keeper::new(policies.clone(), policy_loader, fetcher)),
+        policies: Arc::new(keeper),
         loader: Loader { client: calls.clone(), cluster_api, settings, mirror, policies },
         events: Events::new(calls),
         watches,

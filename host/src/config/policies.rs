@@ -7,7 +7,7 @@ use capmaas_api::ClusterPolicies;
 use clap::Args;
 
 use crate::decisions::DecisionLog;
-use crate::policy::{Choice, Choices, CompiledCache, Kind, PolicyDir, oci};
+use crate::policy::{Choice, Choices, CompiledCache, Kind, LastGood, PolicyDir, oci};
 
 /// Flags about policies.
 #[derive(Args, Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct PolicyFlags {
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub policy_namespace: String,
     /// Folder in which what was fetched and compiled of policies is kept, so that the next start needs neither registry nor
-    /// compiler.
+    /// compiler, and knows the last good revision of a policy whose source has gone bad meanwhile.
     #[arg(long, value_name = "FOLDER")]
     pub policy_cache: Option<PathBuf>,
     /// File to which every decision is written, with all that it was made from, as one line of JSON.
@@ -120,6 +120,16 @@ impl PolicyFlags {
         let folder = self.policy_cache.as_ref().map(|folder| folder.join("fetched"));
         let open = |folder| oci::Cache::open(folder, oci::Cache::DEFAULT_LIMIT);
         folder.as_deref().map(open).transpose()
+    }
+
+    /// Where the last good revision of each policy is kept; its component among what was `fetched`.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn last_good(&self, fetched: Option<&oci::Cache>) -> Result<Option<LastGood>> {
+        let folder = self.policy_cache.as_ref().map(|folder| folder.join("last-good"));
+        let both = folder.zip(fetched.cloned());
+        both.map(|(folder, fetched)| LastGood::open(&folder, fetched)).transpose()
     }
 
     /// The decision log.

@@ -14,7 +14,9 @@ use tokio::sync::watch::Receiver;
 
 use super::{Interrupted, Shared, after_error, heard, stopped};
 use crate::kube::now;
-use crate::policy::{Book, Fetcher, Health, Key, Limits, Loaded, Loader, Order, digest, key};
+use crate::policy::{
+    Book, Fetcher, Health, Key, LastGood, Limits, Loaded, Loader, Order, digest, key,
+};
 
 /// Policies that are looked at together. One that is slow to fetch or to compile holds up no other.
 const LOOKS: u16 = 8;
@@ -24,6 +26,7 @@ pub struct Keeper {
     book: Arc<Book>,
     loader: Loader,
     pub(super) fetcher: Fetcher,
+    last_good: Option<LastGood>,
     /// Policies that became degraded, or recovered.
     health: Channel,
     /// Policies of which another revision is asked, or none any more.
@@ -53,7 +56,14 @@ impl Channel {
 impl Keeper {
     /// Keeps this book.
     pub fn new(book: Arc<Book>, loader: Loader, fetcher: Fetcher) -> Self {
-        Self { book, loader, fetcher, health: Channel::new(), changes: Channel::new() }
+        let (health, changes) = (Channel::new(), Channel::new());
+        Self { book, loader, fetcher, last_good: None, health, changes }
+    }
+
+    /// The same, that remembers good revisions over a restart.
+    #[must_use]
+    pub fn knowing(self, last_good: Option<LastGood>) -> Self {
+        Self { last_good, ..self }
     }
 
     /// Whom it may concern that a policy has changed.
@@ -80,6 +90,9 @@ impl Keeper {
                 (self.load(object, &key, fetched.wasm, fetched.pinned).await.err(), resolved)
             }
         };
+        if refused.is_some() && self.book.loaded(&key).is_none() {
+            self.recall(object, &key).await;
+        }
         let current = self.book.loaded(&key);
         if let Some((_, why)) = &refused {
             self.book.in_trouble(&key, why.clone());
@@ -113,13 +126,36 @@ impl Keeper {
         if self.book.loaded(key).is_some_and(|current| is(&current, &order, &wasm)) {
             return Ok(());
         }
-        let health = Health::of(key.clone(), self.health.tell.clone());
-        let loaded = self.loader.load(order, wasm, health).await;
+        let copy = self.last_good.as_ref().map(|kept| (kept, wasm.clone()));
+        let loaded = self.loader.load(order, wasm, self.health_of(key)).await;
         let loaded = loaded.map_err(|rejected| (rejected.gate, rejected.to_string()))?;
         let id = loaded.id().clone();
         self.book.put(key, loaded);
         tracing::info!(policy = format!("{}/{}", key.0, key.1), revision = %id, "policy in use");
+        if let Some((kept, wasm)) = copy {
+            kept.keep(object, &id.digest, wasm).await;
+        }
         Ok(())
+    }
+
+    /// What the object means cannot be used, and nothing is loaded: the controller has just started. What was good before
+    /// passes every gate once more, and stays.
+    async fn recall(&self, object: &MaasPolicy, key: &Key) {
+        let Some(kept) = &self.last_good else { return };
+        let Some((order, wasm)) = kept.of(object).await else { return };
+        let policy = format!("{}/{}", key.0, key.1);
+        match self.loader.load(order, wasm, self.health_of(key)).await {
+            Ok(loaded) => {
+                let revision = loaded.id().to_string();
+                self.book.put(key, loaded);
+                tracing::info!(policy, revision, "the policy's last good revision is in use");
+            }
+            Err(why) => tracing::warn!(policy, %why, "the last good revision is refused now"),
+        }
+    }
+
+    fn health_of(&self, key: &Key) -> Health {
+        Health::of(key.clone(), self.health.tell.clone())
     }
 }
 

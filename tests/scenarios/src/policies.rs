@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use capmaas_api::{Condition, MaasPolicy, MaasPolicyStatus};
 use kube::Api;
 
+use crate::quick;
 use crate::stage::{Stage, eventually};
 
 /// A built component, by name.
@@ -31,10 +32,12 @@ impl Stage<'_> {
     /// # Errors
     /// When the API server refuses.
     pub fn component_in_config_map(&self, name: &str, wasm: &[u8]) -> Result<()> {
-        self.apply(&format!(
+        // Server-side: kubectl would copy it into an annotation, which is too small for some.
+        let yaml = format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\nbinaryData: {{policy.wasm: '{}'}}\n",
             STANDARD.encode(wasm)
-        ))
+        );
+        quick::apply(&self.client, &self.namespace, &yaml)
     }
 
     /// A MaasPolicy; `spec` is what a YAML flow mapping holds.
@@ -124,13 +127,26 @@ impl Stage<'_> {
     /// # Errors
     /// When they cannot be read.
     pub async fn metrics(&self) -> Result<String> {
+        let (status, text) = self.served("metrics").await?;
+        ensure!(status == 200, "{status}");
+        Ok(text)
+    }
+
+    /// Status and text of `/readyz`.
+    ///
+    /// # Errors
+    /// When the controller does not listen.
+    pub async fn ready(&self) -> Result<(u16, String)> {
+        self.served("readyz").await
+    }
+
+    async fn served(&self, path: &str) -> Result<(u16, String)> {
         let log = self.controller.log();
         let line = log.lines().rev().find(|l| l.contains("health and metrics are served"));
         let line: serde_json::Value = serde_json::from_str(line.context("it serves metrics")?)?;
         let address = line["address"].as_str().context("an address")?;
-        let answer = reqwest::get(format!("http://{address}/metrics")).await?;
-        ensure!(answer.status().is_success(), "{}", answer.status());
-        Ok(answer.text().await?)
+        let answer = reqwest::get(format!("http://{address}/{path}")).await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
     }
 
     /// The value of the first sample whose name and labels hold all these words; 0 without one.

@@ -62,13 +62,13 @@ impl Cache {
     }
 
     /// What is kept under a digest.
-    pub(super) async fn get(&self, digest: &Digest) -> Option<Vec<u8>> {
+    pub(in crate::policy) async fn get(&self, digest: &Digest) -> Option<Vec<u8>> {
         let (inner, digest) = (self.inner.clone(), digest.clone());
         tokio::task::spawn_blocking(move || inner.get(&digest)).await.ok().flatten()
     }
 
     /// Keeps these bytes under their digest.
-    pub(super) async fn put(&self, digest: &Digest, bytes: bytes::Bytes) {
+    pub(in crate::policy) async fn put(&self, digest: &Digest, bytes: bytes::Bytes) {
         let (inner, digest) = (self.inner.clone(), digest.clone());
         let kept = tokio::task::spawn_blocking(move || inner.put(&digest, &bytes)).await;
         if let Ok(Err(error)) = kept {

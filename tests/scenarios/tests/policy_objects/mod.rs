@@ -4,6 +4,7 @@ mod explained;
 mod failing;
 mod gates;
 mod hostile;
+mod kept;
 mod registry;
 mod reported;
 mod shadow;

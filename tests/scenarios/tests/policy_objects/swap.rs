@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use scenarios::{Machine, Stage, StageOptions, component, eventually};
+use serde_json::Value;
 
 use super::{decided, said};
 use crate::support::{PolicyFolder, rack, stage_on, stage_with};
@@ -133,5 +134,67 @@ async fn a_policy_that_rejected_a_machine_is_asked_again_when_it_has_changed() -
     let by = decided(&stage, "w", "allocation").await?;
     ensure!(by.by.is_none() && by.policy.starts_with("allocation-default"), "{by:?}");
     stage.policy_reason("strict", "Ready", "Suspended").await?;
+    stage.strike().await
+}
+
+/// Who gave each of a policy's answers in one reconcile, as the decision log has it.
+fn answered_by(line: &str, policy: &str) -> Result<Vec<String>> {
+    let line: Value = serde_json::from_str(line)?;
+    let (steps, replies) = (line["steps"].as_array(), line["replies"].as_array());
+    let both = steps.context("steps")?.iter().zip(replies.context("replies")?);
+    let of = both.filter(|(step, _)| step["ask"]["policy"] == policy);
+    of.map(|(_, reply)| {
+        let digest = reply["answered"]["policy"]["digest"].as_str();
+        digest.map(str::to_owned).with_context(|| format!("no answer: {reply}"))
+    })
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_that_are_taken_while_the_policy_is_swapped_are_each_chosen_by_one_revision()
+-> Result<()> {
+    const WANTED: usize = 16;
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("decisions.jsonl");
+    let machine = |n| format!("{{hostname: n{n}, cores: 2, memory: 4096, zone: az{}}}", n % 3 + 1);
+    let machines: Vec<String> = (0..WANTED).map(machine).collect();
+    let options = StageOptions {
+        inventory: rack(&machines.iter().map(String::as_str).collect::<Vec<_>>()),
+        args: vec![format!("--decision-log={}", log.display())],
+        ..Default::default()
+    };
+    let stage = stage_with("policy-swap-busy", options).await?;
+    // It is asked twice for every machine. Another build of it differs in a custom section.
+    let one = component("allocation-zone-spread")?;
+    let revisions = [one.clone(), [one.as_slice(), b"\x00\x08\x07rebuilt"].concat()];
+    stage.enforced("choice", "Allocation", &revisions[0], ", config: {workers: true}")?;
+    stage.policy_ready("choice").await?;
+    stage.cluster("c", "", ", policies: {allocation: [choice]}")?;
+    for n in 0..WANTED {
+        stage.machine("c", &Machine::worker(&format!("w{n}")))?;
+        if n % 2 == 1 {
+            stage.component_in_config_map("choice", &revisions[n.div_ceil(2) % 2])?;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let mut hosts = Vec::new();
+    for n in 0..WANTED {
+        hosts.push(stage.provisioned(&format!("w{n}")).await?.system_id);
+    }
+    hosts.sort();
+    hosts.dedup();
+    ensure!(hosts.len() == WANTED, "each has a host of its own: {hosts:?}");
+    let (mut by, written) = (Vec::new(), std::fs::read_to_string(&log)?);
+    for line in written.lines() {
+        let mut of_one = answered_by(line, "policy-swap-busy/choice")?;
+        let twice = of_one.len() > 1;
+        of_one.dedup();
+        ensure!(of_one.len() <= 1, "{of_one:?} in one reconcile");
+        by.extend(of_one.into_iter().filter(|_| twice));
+    }
+    ensure!(by.len() >= WANTED, "{by:?}");
+    by.sort();
+    by.dedup();
+    ensure!(by.len() == 2, "both have decided: {by:?}");
     stage.strike().await
 }
