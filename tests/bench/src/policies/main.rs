@@ -1,5 +1,6 @@
 //! What a question to a policy costs, against the same rule without a sandbox, over JSON, and over a webhook.
 
+mod bytes;
 mod cost;
 mod json;
 mod languages;
@@ -55,6 +56,10 @@ struct Figures {
     rank_vs_native: f64,
     rank_vs_json: f64,
     rank_vs_webhook: f64,
+    /// What a ranking copies into the sandbox and out of it, bytes.
+    rank_bytes: usize,
+    /// The bodies of the webhook's question and answer, bytes.
+    webhook_bytes: usize,
     /// How long after its deadline a loop is stopped, p95, milliseconds.
     deadline_late_ms: f64,
     /// Size of the controller, MiB.
@@ -125,6 +130,8 @@ async fn measure(flags: Flags) -> Result<()> {
         rank_vs_native: rank_us / native_us,
         rank_vs_json: rank_us / json_us,
         rank_vs_webhook: rank_us / webhook_us,
+        rank_bytes: bytes::copied(&candidates, &ranking),
+        webhook_bytes: bytes::sent(&request, &candidates, &ranking)?,
         deadline_late_ms: late(&looping?).await?,
         binary_mib: std::fs::metadata(&flags.controller)?.len() as f64 / f64::from(1 << 20),
         languages,
