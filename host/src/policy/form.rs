@@ -91,13 +91,14 @@ pub fn imports_and_exports(wasm: &[u8]) -> Result<(Vec<Import>, Vec<String>)> {
 
 /// Names at the outermost level of a component.
 #[derive(Default)]
-struct Surface<'a> {
-    imports: Vec<&'a str>,
-    exports: Vec<&'a str>,
+pub(super) struct Surface<'a> {
+    pub(super) imports: Vec<&'a str>,
+    pub(super) exports: Vec<&'a str>,
 }
 
 impl<'a> Surface<'a> {
-    fn of(wasm: &'a [u8]) -> wasmparser::Result<Self> {
+    /// Reads the names; nothing is compiled.
+    pub(super) fn of(wasm: &'a [u8]) -> wasmparser::Result<Self> {
         let mut surface = Self::default();
         // What is nested has a version and an end of its own.
         let mut depth = 0_usize;

@@ -109,7 +109,9 @@ impl<'a> Stage<'a> {
         options: StageOptions,
     ) -> Result<Stage<'a>> {
         let kubeconfig = install_chart(plane)?;
-        plane.create_namespace(namespace)?;
+        plane
+            .create_namespace(namespace)
+            .with_context(|| format!("does another scenario have the namespace {namespace}?"))?;
         let clock = ClockMode::Speed(options.speed);
         let maas_options = Options { clock, version: options.version, ..Options::default() };
         let maas = Arc::new(Simulator::start(options.inventory, maas_options).await?);

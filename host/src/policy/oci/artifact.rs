@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use wasmparser::{Parser, Payload};
 
 use super::super::bounded;
+use super::super::form::Surface;
 use super::digest::Digest;
 use super::error::{Category, Error, Result};
 
@@ -138,7 +138,7 @@ struct Config {
     component: Component,
 }
 
-#[derive(Serialize, Default)]
+#[derive(Serialize)]
 struct Component {
     exports: Vec<String>,
     imports: Vec<String>,
@@ -186,29 +186,11 @@ fn component(wasm: &[u8]) -> Result<Component> {
     if wasm.get(..8) != Some(b"\0asm\x0d\0\x01\0") {
         return Err(bad("it is no WebAssembly component, so it is no policy"));
     }
-    let broken = |error: wasmparser::BinaryReaderError| {
+    let surface = Surface::of(wasm).map_err(|error| {
         bad(format!("it is a broken component: {}", bounded(&error.to_string(), 200)))
-    };
-    let mut component = Component::default();
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(broken)? {
-            Payload::Version { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 1 => {
-                for import in section {
-                    component.imports.push(import.map_err(broken)?.name.name.to_owned());
-                }
-            }
-            Payload::ComponentExportSection(section) if depth == 1 => {
-                for export in section {
-                    component.exports.push(export.map_err(broken)?.name.name.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(component)
+    })?;
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    Ok(Component { exports: owned(surface.exports), imports: owned(surface.imports), target: None })
 }
 
 #[cfg(test)]

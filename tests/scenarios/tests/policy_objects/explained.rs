@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use scenarios::{Machine, Stage, StageOptions, component, controller_binary};
 use serde_json::Value;
 
-use super::decided;
-use crate::support::{dist, rack, stage_with};
+use super::{decided, said};
+use crate::support::{dist, rack, stage_on, stage_with};
 
 /// Runs a command of the program beside the controller.
 fn capmaas(stage: &Stage<'_>, args: &[&str]) -> Result<String> {
@@ -88,5 +88,48 @@ async fn a_decision_is_explained_from_the_object_and_the_log_and_replayed() -> R
     )?;
     let told: Value = serde_json::from_str(&told)?;
     ensure!(told["asked"].as_u64() >= Some(4) && told["different"] == 0, "{told}");
+    stage.strike().await
+}
+
+/// For each: an event that names policy and digest, and the decision in the object's status.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_choice_each_name_and_each_answer_to_a_failure_is_told_with_its_policy() -> Result<()>
+{
+    let stage = stage_on(
+        "policy-told",
+        &[
+            "{hostname: broken, cores: 2, memory: 4096, first_deploys_fail: 9}",
+            "{hostname: good, cores: 4, memory: 8192}",
+        ],
+    )
+    .await?;
+    let kinds = [
+        ("choice", "Allocation", "allocation-default"),
+        ("names", "DnsNaming", "dns-naming-default"),
+        ("failures", "FailureHandling", "failure-handling-default"),
+    ];
+    let mut digests = Vec::new();
+    for (name, kind, built) in kinds {
+        stage.enforced(name, kind, &component(built)?, "")?;
+        let current = stage.policy_ready(name).await?.current.expect("a revision");
+        digests.push(current.short_digest);
+    }
+    let policies = "{allocation: [choice], dnsNaming: names, failureHandling: failures}";
+    stage.cluster("c", "", &format!(", policies: {policies}"))?;
+    stage.machine("c", &Machine::worker("w"))?;
+    // The first host fails to deploy.
+    stage.provisioned("w").await?;
+    for (object, reason, words, digest) in [
+        ("w", "MachineAllocated", "allocation-default", &digests[0]),
+        ("c", "EndpointNamed", "dns-naming-default", &digests[1]),
+        ("w", "FailureHandled", "failure-handling-default", &digests[2]),
+    ] {
+        let note = said(&stage, object, reason).await?;
+        ensure!(note.contains(words) && note.contains(digest), "{reason}: {note}");
+    }
+    let failed = decided(&stage, "w", "failure-handling").await?;
+    ensure!(failed.by.as_deref() == Some("policy-told/failures"), "{failed:?}");
+    ensure!(failed.answer.starts_with("deploy: "), "{failed:?}");
+    ensure!(failed.reason.is_some_and(|why| !why.is_empty()), "it says what had failed");
     stage.strike().await
 }
