@@ -49,7 +49,7 @@ test: control-plane ## Run all tests: units, transcripts, properties, simulator,
 	@# Scenarios wait most of the time: many at once cost little.
 	@RUST_TEST_THREADS=16 cargo test --locked --workspace
 
-crash: control-plane ## Interrupt four stories at every call of the controller (half an hour). STORY=, BOUNDARY=.
+crash: control-plane ## Interrupt five stories at every call of the controller (half an hour). STORY=, BOUNDARY=.
 	@"$(CARGO_TARGET_DIR)/debug/crash" $(if $(STORY),--story "$(STORY)") $(if $(BOUNDARY),--boundary "$(BOUNDARY)")
 
 soak: control-plane ## Faults of every sort for half an hour, with 50 machines. MINUTES=30, SEED=.

@@ -57,6 +57,8 @@ fn finish(crd: CustomResourceDefinition, of_kind: fn(&mut Value)) -> Value {
     doc["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
     let schema = &mut doc["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     plain_structural(schema);
+    // `kubectl explain` shows it; kube's own words are of a Rust type.
+    schema["description"] = schema["properties"]["spec"]["description"].clone();
     of_kind(&mut doc);
     doc
 }

@@ -7,7 +7,9 @@ use control_plane::{Boot, Workload};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use scenarios::{ClusterShape, Stage, StageOptions, eventually, kubeadm_cluster, scalable};
+use scenarios::{
+    ClusterShape, Stage, StageOptions, component, eventually, kubeadm_cluster, scalable,
+};
 
 use crate::support::story;
 
@@ -63,7 +65,8 @@ async fn b093_a_cluster_comes_up_grows_is_saved_and_goes_and_leaves_nothing() ->
     Ok(())
 }
 
-/// `clusterctl move` finds every object of ours, and the bootstrap data beside them; MAAS hears nothing of it.
+/// `clusterctl move` finds every object of ours, the bootstrap data beside them, and the component that a policy comes from,
+/// if its ConfigMap is labelled; MAAS hears nothing of it.
 async fn is_saved(stage: &Stage<'_>) -> Result<()> {
     // As `clusterctl init` labels Cluster API's kinds; ours bring the label along.
     let label = "clusterctl.cluster.x-k8s.io=";
@@ -71,6 +74,10 @@ async fn is_saved(stage: &Stage<'_>) -> Result<()> {
         let of = format!("cluster.x-k8s.io/provider={group}");
         stage.plane.kubectl(&["label", "--overwrite", "crd", "-l", &of, label])?;
     }
+    stage.component_in_config_map("spread", &component("allocation-zone-spread")?)?;
+    stage.policy("spread", "kind: Allocation, source: {configMap: {name: spread}}")?;
+    let along = "clusterctl.cluster.x-k8s.io/move=";
+    stage.plane.kubectl(&["-n", &stage.namespace, "label", "configmap", "spread", along])?;
     stage.maas.clear_calls();
     let folder = stage.folder().join("moved");
     std::fs::create_dir(&folder)?;
@@ -87,6 +94,8 @@ async fn is_saved(stage: &Stage<'_>) -> Result<()> {
         let file = |f: &&String| f.starts_with("Maas") && f.ends_with(&format!("_{name}.yaml"));
         ensure!(files.iter().any(|f| file(&f)), "{object} was left behind: {files:?}");
     }
+    let source = |f: &String| f.starts_with("ConfigMap_") && f.ends_with("_spread.yaml");
+    ensure!(files.iter().any(source), "the component was left behind: {files:?}");
     let secrets = files.iter().filter(|f| f.starts_with("Secret_")).count();
     ensure!(secrets >= 6, "bootstrap data was left behind: {files:?}");
     running(stage, 6, 120).await?;
@@ -97,7 +106,7 @@ async fn is_saved(stage: &Stage<'_>) -> Result<()> {
 
 /// Kinds and names of all objects of ours, in order.
 fn ours(stage: &Stage<'_>) -> Result<Vec<String>> {
-    let kinds = "maasclusters,maasmachines,maasmachinetemplates,maasclustertemplates";
+    let kinds = "maasclusters,maasmachines,maasmachinetemplates,maasclustertemplates,maaspolicies";
     let text = stage.plane.kubectl(&["-n", &stage.namespace, "get", kinds, "-o", "name"])?;
     Ok(text.lines().map(str::to_owned).collect())
 }

@@ -8,6 +8,7 @@ use maas_sim::{Inventory, MachineView, OperatorAct};
 use super::strangers;
 use crate::kubelet::Kubelet;
 use crate::machine::Machine;
+use crate::policies::component;
 use crate::stage::{Stage, eventually};
 
 /// Seconds for one expectation; a crash and its aftermath lie in between.
@@ -25,12 +26,14 @@ pub enum Story {
     Replacement,
     /// A cluster with a control plane and a worker is deleted.
     ClusterEnd,
+    /// The policies are objects, and one is swapped between two machines.
+    PolicySwap,
 }
 
 impl Story {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Provision, Self::ScaleDown, Self::Replacement, Self::ClusterEnd];
+    pub const ALL: [Self; 5] =
+        [Self::Provision, Self::ScaleDown, Self::Replacement, Self::ClusterEnd, Self::PolicySwap];
 
     /// What it is called on the command line.
     pub fn name(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Story {
             Self::ScaleDown => "scale-down",
             Self::Replacement => "replacement",
             Self::ClusterEnd => "cluster-end",
+            Self::PolicySwap => "policy-swap",
         }
     }
 
@@ -58,6 +62,9 @@ impl Story {
             Self::ScaleDown => &["SetDnsAddresses", "Release", "Patch"],
             Self::Replacement => &["Release", "Patch", "Allocate", "Annotate", "SwapOff", "Deploy"],
             Self::ClusterEnd => &["SetDnsAddresses", "Release", "DeleteDns", "Patch"],
+            Self::PolicySwap => {
+                &["CreateDns", "Allocate", "Patch", "Annotate", "SwapOff", "Deploy"]
+            }
         }
     }
 
@@ -70,7 +77,7 @@ impl Story {
     pub fn most_held(self) -> usize {
         match self {
             Self::Provision | Self::Replacement => 1,
-            Self::ScaleDown | Self::ClusterEnd => 2,
+            Self::ScaleDown | Self::ClusterEnd | Self::PolicySwap => 2,
         }
     }
 
@@ -97,10 +104,11 @@ impl Story {
     /// # Errors
     /// When it does not come to that.
     pub async fn begin(self, stage: &Stage<'_>) -> Result<()> {
-        if self == Self::Provision {
-            return Kubelet::invite(stage, "c").await;
+        match self {
+            Self::Provision => return Kubelet::invite(stage, "c").await,
+            Self::PolicySwap => return Ok(()),
+            _ => stage.cluster("c", "", "")?,
         }
-        stage.cluster("c", "", "")?;
         match self {
             Self::ScaleDown => {
                 stage.machine("c", &Machine::control_plane("cp-1"))?;
@@ -114,7 +122,7 @@ impl Story {
                 is_true(stage, "cp", "DNSAttached").await?;
                 is_true(stage, "w", "MachineDeployed").await
             }
-            Self::Replacement | Self::Provision => {
+            Self::Replacement | Self::Provision | Self::PolicySwap => {
                 stage.machine("c", &Machine::worker("w"))?;
                 eventually("a host deploys", PATIENCE, async || {
                     Ok(stage.held().pop().filter(|m| m.status_name == "Deploying"))
@@ -160,30 +168,32 @@ impl Story {
                 })
                 .await
             }
+            Self::PolicySwap => swapped(stage).await,
         }
     }
 
-    /// The object that remains, if any.
-    fn remaining(self) -> Option<&'static str> {
+    /// The objects that remain.
+    fn remaining(self) -> &'static [&'static str] {
         match self {
-            Self::Provision => Some("cp"),
-            Self::ScaleDown => Some("cp-2"),
-            Self::Replacement => Some("w"),
-            Self::ClusterEnd => None,
+            Self::Provision => &["cp"],
+            Self::ScaleDown => &["cp-2"],
+            Self::Replacement => &["w"],
+            Self::ClusterEnd => &[],
+            Self::PolicySwap => &["w-1", "w-2"],
         }
     }
 
-    /// Held is what the remaining object names, and nothing else; DNS holds the control plane, and nothing else.
+    /// Held is what the remaining objects name, and nothing else; DNS holds the control plane, and nothing else.
     ///
     /// # Errors
     /// When it is otherwise.
     pub async fn judge(self, stage: &Stage<'_>) -> Result<()> {
         let mut wanted = BTreeSet::new();
         let mut served = Vec::new();
-        if let Some(name) = self.remaining() {
+        for name in self.remaining() {
             let host = stage.host(name).await?.with_context(|| format!("{name} has a host"))?;
             ensure!(host.status_name == "Deployed" && host.deploys == 1, "{host:?}");
-            if self != Self::Replacement {
+            if name.starts_with("cp") {
                 served.clone_from(&host.ip_addresses);
             }
             wanted.insert(host.system_id);
@@ -205,6 +215,35 @@ impl Story {
         ensure!(free.iter().all(clean), "{free:?}");
         Ok(())
     }
+}
+
+/// Two builds of one component differ in a custom section; the second machine is chosen by the second build.
+async fn swapped(stage: &Stage<'_>) -> Result<()> {
+    let choice = component("allocation-zone-spread")?;
+    stage.enforced("choice", "Allocation", &choice, ", config: {workers: true}")?;
+    stage.enforced("names", "DnsNaming", &component("dns-naming-default")?, "")?;
+    stage.cluster("c", "", ", policies: {allocation: [choice], dnsNaming: names}")?;
+    stage.machine("c", &Machine::worker("w-1"))?;
+    is_true(stage, "w-1", "MachineDeployed").await?;
+    let in_use = async || {
+        let status = stage.policies().get("choice").await?.status.unwrap_or_default();
+        anyhow::Ok(status.current.map(|current| current.digest))
+    };
+    let before = in_use().await?;
+    let rebuilt = [choice.as_slice(), b"\x00\x08\x07rebuilt"].concat();
+    stage.component_in_config_map("choice", &rebuilt)?;
+    let now = eventually("the second build is in use", PATIENCE, async || {
+        let now = in_use().await?;
+        Ok(now.filter(|now| Some(now) != before.as_ref()))
+    })
+    .await?;
+    stage.machine("c", &Machine::worker("w-2"))?;
+    is_true(stage, "w-2", "MachineDeployed").await?;
+    let status = stage.machines().get("w-2").await?.status.unwrap_or_default();
+    let by = status.decisions.into_iter().flatten().find(|d| d.kind == "allocation");
+    // A crash may cost the note of who chose; it may never be a wrong one.
+    ensure!(by.as_ref().is_none_or(|by| by.digest == now), "{by:?}");
+    Ok(())
 }
 
 async fn is_true(stage: &Stage<'_>, machine: &str, kind: &str) -> Result<()> {

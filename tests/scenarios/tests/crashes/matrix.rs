@@ -41,4 +41,5 @@ survives! {
         Replacement, Kubernetes, "PATCH maasmachines/{} failed-hosts", KillAfter;
     failed_host_released: Replacement, Maas, "POST machines/{} op=release", KillAfter;
     record_deleted: ClusterEnd, Maas, "DELETE dnsresources/{}", KillAfter;
+    policy_in_use: PolicySwap, Kubernetes, "PATCH maaspolicies/{}/status", KillBefore;
 }

@@ -20,7 +20,7 @@ use crate::table::Report;
 /// The crash matrix: what comes of a story when something goes wrong at one of its calls.
 #[derive(Parser)]
 struct Flags {
-    /// Only this story: provision, scale-down, replacement, cluster-end.
+    /// Only this story: provision, scale-down, replacement, cluster-end, policy-swap.
     #[arg(long)]
     story: Option<String>,
     /// Only boundaries whose name has this part.

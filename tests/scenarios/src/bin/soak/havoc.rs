@@ -11,7 +11,8 @@ use maas_sim::{MachineView, OperatorAct};
 use scenarios::{Dice, Stage};
 use serde_json::json;
 
-use crate::user::{User, leaving};
+use crate::policies;
+use crate::user::{User, cluster_name, leaving};
 
 /// Throws the dice, and does it.
 pub(crate) struct Havoc<'a> {
@@ -33,7 +34,7 @@ impl<'a> Havoc<'a> {
 
     /// Something happens. The controller is killed only when it may be.
     pub(crate) async fn strike(&mut self, user: &User<'_>, may_kill: bool) -> Result<()> {
-        let what = match self.dice.below(20) {
+        let what = match self.dice.below(23) {
             0..=8 => self.disturb_calls(may_kill),
             9 => {
                 self.stage.gate.cut_streams();
@@ -50,6 +51,7 @@ impl<'a> Havoc<'a> {
             }
             11..=15 => self.disturb_a_host(),
             16 | 17 => self.scale(user).await?,
+            18..=20 => policies::disturb(self.stage, &mut self.dice, &cluster_name(0)).await?,
             _ => self.edit(user).await?,
         };
         *self.done.entry(what).or_default() += 1;
@@ -154,6 +156,7 @@ impl<'a> Havoc<'a> {
 
     /// The operator puts right what only an operator can. A host that was deployed and is off, say, is not among it.
     pub(crate) fn put_right(&self, ours: impl Fn(&MachineView) -> bool) -> Result<()> {
+        policies::put_right(self.stage)?;
         let maas = &self.stage.maas;
         for host in maas.machines().into_iter().filter(ours) {
             if host.locked {

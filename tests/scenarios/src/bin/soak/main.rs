@@ -1,6 +1,7 @@
 //! Everything goes wrong for a while; then it stops, and all must be well.
 
 mod havoc;
+mod policies;
 mod samples;
 mod user;
 mod watchman;
@@ -127,7 +128,7 @@ impl World<'_> {
                 passing(self.user.look().await)?;
             }
             if number.is_multiple_of(25) {
-                self.havoc.put_right(ours)?;
+                passing(self.havoc.put_right(ours))?;
                 self.stage.gate.clear_rules();
                 self.watchman.guard();
                 self.tell();
@@ -144,7 +145,7 @@ impl World<'_> {
     async fn settle(&mut self) -> Result<f64> {
         let begins = Instant::now();
         loop {
-            self.havoc.put_right(ours)?;
+            passing(self.havoc.put_right(ours))?;
             passing(self.user.look().await)?;
             let missing = match self.user.missing().await {
                 Err(error) if is_passing(&error) => Some("the API server is too busy".into()),
@@ -174,7 +175,7 @@ impl World<'_> {
                 Err(error) if !is_passing(&error) => return Err(error),
                 _ => {}
             }
-            self.havoc.put_right(ours)?;
+            passing(self.havoc.put_right(ours))?;
             ensure!(
                 begins.elapsed() < PATIENCE,
                 "objects are left: {:?}",

@@ -6,6 +6,8 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use scenarios::{Machine, Stage};
 
+use crate::policies;
+
 /// What the user wants, and what was done for it.
 pub(crate) struct User<'a> {
     stage: &'a Stage<'a>,
@@ -24,9 +26,13 @@ impl<'a> User<'a> {
         Self { stage, clusters, machines, made: 0, replaced: 0 }
     }
 
-    /// Creates the clusters. The machines follow when the user looks.
+    /// Creates the clusters, every other with policies of its own. The machines follow when the user looks.
     pub(crate) fn begin(&self) -> Result<()> {
-        (0..self.clusters).try_for_each(|n| self.stage.cluster(&cluster_name(n), "", ""))
+        policies::put_right(self.stage)?;
+        (0..self.clusters).try_for_each(|n| {
+            let named = if n % 2 == 0 { policies::NAMED } else { "" };
+            self.stage.cluster(&cluster_name(n), "", named)
+        })
     }
 
     pub(crate) async fn objects(&self) -> Result<Vec<MaasMachine>> {
