@@ -99,7 +99,8 @@ async fn prepare(
     let folder = flags.policies.folder()?.map(Arc::new);
     let policy_loader =
         PolicyLoader::new(Engine::new()?, Compiler::this_program()?, metrics.clone())
-            .keeping(flags.policies.compiled()?);
+            .keeping(flags.policies.compiled()?)
+            .within(flags.policies.code_limit());
     let policies = Policies::with(&policy_loader, flags.policies.choices()?).await?;
     for loaded in policies.loaded() {
         tracing::info!(policy = %loaded.id(), "policy loaded");

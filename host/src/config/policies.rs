@@ -42,6 +42,9 @@ pub struct PolicyFlags {
     /// compiler, and knows the last good revision of a policy whose source has gone bad meanwhile.
     #[arg(long, value_name = "FOLDER")]
     pub policy_cache: Option<PathBuf>,
+    /// What the compiled code of all policies may take, MiB. One that does not fit any more is not loaded, and says so.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub policy_code_limit: usize,
     /// File to which every decision is written, with all that it was made from, as one line of JSON.
     #[arg(long, value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
@@ -101,6 +104,11 @@ impl PolicyFlags {
     /// When it cannot be opened.
     pub fn folder(&self) -> Result<Option<PolicyDir>> {
         self.policy_dir.as_deref().map(PolicyDir::open).transpose()
+    }
+
+    /// What the compiled code of all policies may take, bytes.
+    pub fn code_limit(&self) -> usize {
+        self.policy_code_limit.saturating_mul(1 << 20)
     }
 
     /// Where compiled policies are kept.

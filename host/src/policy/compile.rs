@@ -179,6 +179,8 @@ pub fn compile_stdin() -> Result<()> {
 
 /// Limits what this process may use from now on, for work that is done in somebody's interest.
 pub(super) fn confine(cpu_seconds: u64) -> Result<()> {
+    // Where memory is short, this process is to be ended, and not the controller. Without it, nothing is lost but that.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     at_most(rlimit::Resource::CPU, cpu_seconds)?;
     at_most(rlimit::Resource::AS, ADDRESS_SPACE)
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
@@ -16,6 +16,9 @@ use super::metrics::Metrics;
 
 /// Components that are compiled at once.
 const COMPILERS: usize = 2;
+/// What the compiled code of all components may take unless something else is said, bytes. That of a Python policy takes
+/// about 30 MiB, that of a Rust policy a third of one.
+const MOST_CODE: usize = 256 << 20;
 
 /// Compiles, and shares what is compiled.
 #[derive(Clone)]
@@ -25,6 +28,8 @@ pub(super) struct Components {
     compilers: Arc<Semaphore>,
     shelf: Arc<Mutex<Shelf>>,
     cache: Option<Arc<CompiledCache>>,
+    /// What all that is on the shelf may take, bytes.
+    most_code: usize,
     metrics: Metrics,
 }
 
@@ -33,6 +38,20 @@ pub(super) struct Components {
 struct Shelf {
     compiled: HashMap<String, Weak<Component>>,
     under_way: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
+}
+
+impl Shelf {
+    /// What the compiled code takes of all components that are in use, bytes.
+    fn taken(&mut self) -> usize {
+        self.compiled.retain(|_, compiled| compiled.strong_count() > 0);
+        self.compiled.values().filter_map(Weak::upgrade).map(|component| size(&component)).sum()
+    }
+}
+
+/// What its compiled code takes, bytes.
+pub(super) fn size(component: &Component) -> usize {
+    let code = component.image_range();
+    code.end.addr() - code.start.addr()
 }
 
 /// A component's bytes.
@@ -55,12 +74,18 @@ impl Bytes {
 impl Components {
     pub(super) fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
         let compilers = Arc::new(Semaphore::new(COMPILERS));
-        Self { engine, compiler, compilers, shelf: Arc::default(), cache: None, metrics }
+        let (shelf, cache, most_code) = (Arc::default(), None, MOST_CODE);
+        Self { engine, compiler, compilers, shelf, cache, most_code, metrics }
     }
 
     /// The same, that keeps what it compiles.
     pub(super) fn keeping(self, cache: Option<CompiledCache>) -> Self {
         Self { cache: cache.map(Arc::new), ..self }
+    }
+
+    /// The same, with so much room for compiled code, bytes.
+    pub(super) fn within(self, most_code: usize) -> Self {
+        Self { most_code, ..self }
     }
 
     /// The compiled component: from the shelf, or compiled now, by one of those who want it.
@@ -76,10 +101,22 @@ impl Components {
         if let Some(compiled) = self.shelf().compiled.get(digest).and_then(Weak::upgrade) {
             return Ok(compiled);
         }
+        let ours = matches!(bytes, Bytes::BuiltIn(_));
         let component = Arc::new(self.kept_or_compiled(digest, bytes).await?);
         let mut shelf = self.shelf();
-        shelf.compiled.retain(|_, compiled| compiled.strong_count() > 0);
         shelf.under_way.retain(|_, turn| turn.strong_count() > 0);
+        let taken = shelf.taken();
+        let (wanted, most) = (size(&component), self.most_code);
+        if !ours && taken + wanted > most {
+            let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+            bail!(
+                "its compiled code takes {} MiB, and of the {} MiB for all policies {} are taken: delete policies \
+                 that nobody names, or give the controller a larger --policy-code-limit",
+                mib(wanted),
+                mib(most),
+                mib(taken)
+            );
+        }
         shelf.compiled.insert(digest.to_owned(), Arc::downgrade(&component));
         Ok(component)
     }

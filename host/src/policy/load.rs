@@ -133,6 +133,12 @@ impl Loader {
         Self { components: self.components.keeping(cache), ..self }
     }
 
+    /// The same, in which the compiled code of all policies may take so much, bytes. What does not fit any more is not loaded.
+    #[must_use]
+    pub fn within(self, code: usize) -> Self {
+        Self { components: self.components.within(code), ..self }
+    }
+
     /// Loads what the operator chose, else the built-in component.
     pub(super) async fn load_choice(
         &self,
@@ -231,7 +237,7 @@ impl Loader {
             health,
             load_millis: 0,
             loaded_at: crate::kube::now(),
-            _component: component,
+            component,
         };
         let described = asked(loaded, "describe", Loaded::describe).await;
         let (mut loaded, description) = at(Gate::Loaded, described)?;

@@ -44,7 +44,7 @@ pub struct Loaded {
     /// Unix seconds.
     pub(super) loaded_at: u64,
     /// Held so that whoever loads the same component meanwhile need not compile it again.
-    pub(super) _component: Arc<wasmtime::component::Component>,
+    pub(super) component: Arc<wasmtime::component::Component>,
 }
 
 /// What a component says of itself.
@@ -112,7 +112,7 @@ impl Loaded {
             health: Health::default(),
             load_millis: self.load_millis,
             loaded_at: self.loaded_at,
-            _component: self._component.clone(),
+            component: self.component.clone(),
         }
     }
 
@@ -123,6 +123,11 @@ impl Loaded {
     pub fn issues_with(&self, config: &str) -> Result<Vec<Issue>, Refused> {
         let other = self.again(config.to_owned(), self.limits.clone());
         self.engine.enter_here(|| other.check_config())
+    }
+
+    /// What its compiled code takes, bytes; shared by all policies of one component.
+    pub fn code_size(&self) -> usize {
+        super::components::size(&self.component)
     }
 
     /// What the component says of itself.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use capmaas::policy::{CompiledCache, Health, Kind, Loader, Metrics, Order, digest};
+use capmaas_core::policy::Gate;
 
 use super::guest::Guest;
 use super::questions::{compiler, engine};
@@ -39,6 +40,25 @@ async fn whoever_wants_the_same_component_shares_one_compilation() {
     drop(loaded);
     loader.load(Order::of(Kind::DnsNaming), wasm, Health::default()).await.unwrap();
     assert_eq!(compilations(&metrics), 2);
+}
+
+#[tokio::test]
+async fn compiled_code_has_so_much_room_and_no_more() {
+    let new = || Loader::new(engine(), compiler(), Metrics::default());
+    let order = || Order::of(Kind::DnsNaming);
+    let one = Guest::default().wasm();
+    let other = Guest { name: "other", ..Guest::default() }.wasm();
+    let size = new().load(order(), one.clone(), Health::default()).await.unwrap().code_size();
+    let loader = new().within(size + size / 2);
+    let load = async |wasm: &Vec<u8>| loader.load(order(), wasm.clone(), Health::default()).await;
+    let first = load(&one).await.unwrap();
+    let refused = load(&other).await.err().expect("there is no room");
+    assert_eq!(refused.gate, Gate::Loaded);
+    assert!(refused.to_string().contains("larger --policy-code-limit"), "{refused}");
+    // The same component again takes no more, and what nobody has any more takes nothing.
+    let again = load(&one).await.unwrap();
+    drop((first, again));
+    load(&other).await.unwrap();
 }
 
 #[tokio::test]
