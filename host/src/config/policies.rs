@@ -43,7 +43,7 @@ pub struct PolicyFlags {
     #[arg(long, value_name = "FOLDER")]
     pub policy_cache: Option<PathBuf>,
     /// What the compiled code of all policies may take, MiB. One that does not fit any more is not loaded, and says so.
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub policy_code_limit: usize,
     /// File to which every decision is written, with all that it was made from, as one line of JSON.
     #[arg(long, value_name = "FILE")]
