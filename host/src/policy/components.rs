@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use tokio::sync::Semaphore;
+use anyhow::{Result, bail};
 use wasmtime::component::Component;
 
 use super::cache::CompiledCache;
@@ -13,9 +12,12 @@ use super::compile::{Compiled, Compiler};
 use super::engine::Engine;
 use super::load::aside;
 use super::metrics::Metrics;
+use super::shares::Shares;
 
 /// Components that are compiled at once.
 const COMPILERS: usize = 2;
+/// Those of one namespace: a component that takes a minute to compile holds up no other namespace.
+const OF_A_NAMESPACE: usize = 1;
 /// What the compiled code of all components may take unless something else is said, bytes. That of a Python policy takes
 /// 34 MiB (componentize-py 0.25), that of a Rust policy half of one.
 const MOST_CODE: usize = 512 << 20;
@@ -25,7 +27,7 @@ const MOST_CODE: usize = 512 << 20;
 pub(super) struct Components {
     engine: Engine,
     compiler: Compiler,
-    compilers: Arc<Semaphore>,
+    compilers: Arc<Shares>,
     shelf: Arc<Mutex<Shelf>>,
     cache: Option<Arc<CompiledCache>>,
     /// What all that is on the shelf may take, bytes.
@@ -59,7 +61,7 @@ pub(super) enum Bytes {
     /// Our own.
     BuiltIn(&'static [u8]),
     /// Anybody's.
-    Foreign(Vec<u8>),
+    Foreign(bytes::Bytes),
 }
 
 impl Bytes {
@@ -73,7 +75,7 @@ impl Bytes {
 
 impl Components {
     pub(super) fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
-        let compilers = Arc::new(Semaphore::new(COMPILERS));
+        let compilers = Arc::new(Shares::new(COMPILERS, OF_A_NAMESPACE));
         let (shelf, cache, most_code) = (Arc::default(), None, MOST_CODE);
         Self { engine, compiler, compilers, shelf, cache, most_code, metrics }
     }
@@ -89,7 +91,12 @@ impl Components {
     }
 
     /// The compiled component: from the shelf, or compiled now, by one of those who want it.
-    pub(super) async fn get(&self, digest: &str, bytes: Bytes) -> Result<Arc<Component>> {
+    pub(super) async fn get(
+        &self,
+        digest: &str,
+        bytes: Bytes,
+        namespace: &str,
+    ) -> Result<Arc<Component>> {
         let turn = {
             let mut shelf = self.shelf();
             let known = shelf.under_way.get(digest).and_then(Weak::upgrade);
@@ -102,7 +109,7 @@ impl Components {
             return Ok(compiled);
         }
         let ours = matches!(bytes, Bytes::BuiltIn(_));
-        let component = Arc::new(self.kept_or_compiled(digest, bytes).await?);
+        let component = Arc::new(self.kept_or_compiled(digest, bytes, namespace).await?);
         let mut shelf = self.shelf();
         shelf.under_way.retain(|_, turn| turn.strong_count() > 0);
         let taken = shelf.taken();
@@ -121,9 +128,14 @@ impl Components {
         Ok(component)
     }
 
-    async fn kept_or_compiled(&self, digest: &str, bytes: Bytes) -> Result<Component> {
+    async fn kept_or_compiled(
+        &self,
+        digest: &str,
+        bytes: Bytes,
+        namespace: &str,
+    ) -> Result<Component> {
         let Some(cache) = self.cache.clone() else {
-            return self.compile(bytes).await?.load().await;
+            return self.compile(bytes, namespace).await?.load().await;
         };
         let (engine, of) = (self.engine.clone(), digest.to_owned());
         let kept = aside({
@@ -137,12 +149,12 @@ impl Components {
         if let Some(component) = kept.await? {
             return Ok(component);
         }
-        let fresh = self.compile(bytes).await?;
+        let fresh = self.compile(bytes, namespace).await?;
         let engine = self.engine.clone();
         aside(move || fresh.keep(&cache, &of, &engine)).await
     }
 
-    async fn compile(&self, bytes: Bytes) -> Result<Fresh> {
+    async fn compile(&self, bytes: Bytes, namespace: &str) -> Result<Fresh> {
         let engine = self.engine.clone();
         match bytes {
             Bytes::BuiltIn(bytes) => {
@@ -150,7 +162,7 @@ impl Components {
                 Ok(Fresh::Here(aside(compile).await?))
             }
             Bytes::Foreign(bytes) => {
-                let _one = self.compilers.acquire().await.context("the controller is stopping")?;
+                let _place = self.compilers.take(namespace).await;
                 let begun = Instant::now();
                 let compiled = self.compiler.compile(&bytes).await?;
                 self.metrics.compiled(begun.elapsed());

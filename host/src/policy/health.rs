@@ -40,6 +40,11 @@ impl Health {
         Self { vitals: Arc::default(), tell: Some((key, tell)) }
     }
 
+    /// The namespace of the object; empty without one.
+    pub(super) fn namespace(&self) -> &str {
+        self.tell.as_ref().map_or("", |((namespace, _), _)| namespace)
+    }
+
     /// One call more.
     pub(super) fn note(&self, refused: Option<&Refused>) {
         let mut vitals = self.vitals();

@@ -53,7 +53,7 @@ impl LastGood {
     }
 
     /// This component, configured as the object says now, has passed every gate.
-    pub async fn keep(&self, object: &MaasPolicy, digest: &str, wasm: Vec<u8>) {
+    pub async fn keep(&self, object: &MaasPolicy, digest: &str, wasm: bytes::Bytes) {
         if let Err(error) = self.try_keep(object, digest, wasm).await {
             tracing::warn!(error = format!("{error:#}"), "a policy's good revision is not kept");
         }
@@ -70,7 +70,7 @@ impl LastGood {
         Some((Order { kind, digest: Some(digest), config, limits }, wasm))
     }
 
-    async fn try_keep(&self, object: &MaasPolicy, digest: &str, wasm: Vec<u8>) -> Result<()> {
+    async fn try_keep(&self, object: &MaasPolicy, digest: &str, wasm: bytes::Bytes) -> Result<()> {
         let name = name(object).context("the object has no UID")?;
         let record = Record {
             digest: digest.to_owned(),
@@ -78,7 +78,7 @@ impl LastGood {
             limits: object.spec.limits.clone(),
         };
         // The component first: a record never names one that was not written.
-        self.components.put(&digest.parse()?, wasm.into()).await;
+        self.components.put(&digest.parse()?, wasm).await;
         let records = self.records.clone();
         aside(move || write(&records, &name, &serde_json::to_vec(&record)?)).await
     }
@@ -153,7 +153,7 @@ mod tests {
     async fn another_process_finds_the_component_with_the_settings_it_had() {
         let folder = tempfile::tempdir().unwrap();
         let (good, its) = (b"a component".to_vec(), digest(b"a component"));
-        open(folder.path()).keep(&object("a-1"), &its, good.clone()).await;
+        open(folder.path()).keep(&object("a-1"), &its, good.clone().into()).await;
         let kept = open(folder.path());
         let mut changed = object("a-1");
         changed.spec.config = Some(json!({"workers": "all"}));
@@ -171,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = open(folder.path());
         for (uid, wasm) in [("a-1", b"one"), ("a-2", b"two")] {
-            kept.keep(&object(uid), &digest(wasm), wasm.to_vec()).await;
+            kept.keep(&object(uid), &digest(wasm), wasm.to_vec().into()).await;
         }
         let record = folder.path().join("last-good/a-1.json");
         std::fs::write(record, r#"{"digest": "sha256:"#).unwrap();
@@ -179,7 +179,7 @@ mod tests {
         std::fs::remove_dir_all(folder.path().join("fetched/blobs")).unwrap();
         assert!(kept.of(&object("a-2")).await.is_none());
         // No UID leads out of the folder, and without one there is nothing to remember.
-        kept.keep(&object("../a-3"), &digest(b"x"), b"x".to_vec()).await;
+        kept.keep(&object("../a-3"), &digest(b"x"), b"x".to_vec().into()).await;
         assert!(!folder.path().join("a-3.json").exists());
     }
 }

@@ -149,7 +149,7 @@ impl Loader {
         let Choice { component, config } = choice;
         let order = Order { config: config.unwrap_or_else(|| "{}".into()), ..Order::of(kind) };
         let (label, bytes) = match component {
-            Some((name, bytes)) => (name, Bytes::Foreign(bytes)),
+            Some((name, bytes)) => (name, Bytes::Foreign(bytes.into())),
             None => ("the built-in component".to_owned(), Bytes::BuiltIn(built_in)),
         };
         let loaded = self.pass_gates(order, bytes, Health::default()).await;
@@ -164,10 +164,10 @@ impl Loader {
     pub async fn load(
         &self,
         order: Order,
-        wasm: Vec<u8>,
+        wasm: impl Into<bytes::Bytes>,
         health: Health,
     ) -> Result<Arc<Loaded>, Rejected> {
-        let loaded = self.pass_gates(order, Bytes::Foreign(wasm), health).await;
+        let loaded = self.pass_gates(order, Bytes::Foreign(wasm.into()), health).await;
         self.metrics.loaded(loaded.as_ref().map(drop).map_err(|rejected| rejected.gate));
         loaded.map(Arc::new)
     }
@@ -179,7 +179,7 @@ impl Loader {
     /// When it does not pass a gate; the text is for its author.
     pub async fn open(&self, wasm: Vec<u8>) -> Result<Loaded, Rejected> {
         let kind = at(Gate::Verified, form::check_form(&wasm).and_then(|()| form::kind_of(&wasm)))?;
-        self.described(&Order::of(kind), Bytes::Foreign(wasm), Health::default()).await
+        self.described(&Order::of(kind), Bytes::Foreign(wasm.into()), Health::default()).await
     }
 
     /// The same component with this configuration, if it accepts it.
@@ -223,7 +223,8 @@ impl Loader {
             Ok((bytes, digest))
         });
         let (bytes, digest) = at(Gate::Verified, looked_at.await)?;
-        let component = at(Gate::Loaded, self.components.get(&digest, bytes).await)?;
+        let component = self.components.get(&digest, bytes, health.namespace()).await;
+        let component = at(Gate::Loaded, component)?;
         let policy = at(Gate::Loaded, bind(&self.engine, &component, kind))?;
         let loaded = Loaded {
             engine: self.engine.clone(),

@@ -22,6 +22,7 @@ mod metrics;
 pub mod oci;
 mod sandbox;
 mod schema;
+mod shares;
 mod source;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub use loaded::{Description, Issue, Loaded};
 pub use metrics::Metrics;
 pub use sandbox::Limits;
 pub use schema::check_schema_stdin;
+pub use shares::{Place, Shares};
 pub use source::{Fingerprint, PolicyDir};
 
 /// The three built-in components, as `plugins/build.sh` made them.

@@ -15,11 +15,13 @@ use tokio::sync::watch::Receiver;
 use super::{Interrupted, Shared, after_error, heard, stopped};
 use crate::kube::now;
 use crate::policy::{
-    Book, Fetcher, Health, Key, LastGood, Limits, Loaded, Loader, Order, digest, key,
+    Book, Fetcher, Health, Key, LastGood, Limits, Loaded, Loader, Order, Place, Shares, digest, key,
 };
 
-/// Policies that are looked at together. One that is slow to fetch or to compile holds up no other.
-const LOOKS: u16 = 8;
+/// Policies that are looked at together, and those of one namespace. A look may hold a component of 32 MiB.
+const LOOKS: (usize, usize) = (8, 4);
+/// The same for those that come from a registry, which may take a minute for each.
+const PULLS: (usize, usize) = (8, 2);
 
 /// Fetches and loads policies.
 pub struct Keeper {
@@ -27,6 +29,8 @@ pub struct Keeper {
     loader: Loader,
     pub(super) fetcher: Fetcher,
     last_good: Option<LastGood>,
+    looks: Shares,
+    pulls: Shares,
     /// Policies that became degraded, or recovered.
     health: Channel,
     /// Policies of which another revision is asked, or none any more.
@@ -57,7 +61,9 @@ impl Keeper {
     /// Keeps this book.
     pub fn new(book: Arc<Book>, loader: Loader, fetcher: Fetcher) -> Self {
         let (health, changes) = (Channel::new(), Channel::new());
-        Self { book, loader, fetcher, last_good: None, health, changes }
+        let shares = |(all, each)| Shares::new(all, each);
+        let (looks, pulls) = (shares(LOOKS), shares(PULLS));
+        Self { book, loader, fetcher, last_good: None, looks, pulls, health, changes }
     }
 
     /// The same, that remembers good revisions over a restart.
@@ -76,6 +82,12 @@ impl Keeper {
         self.changes.listen()
     }
 
+    /// Neither a registry nor a namespace keeps those of others waiting.
+    async fn place(&self, object: &MaasPolicy) -> Place {
+        let places = if object.spec.source.oci.is_some() { &self.pulls } else { &self.looks };
+        places.take(&key(object).0).await
+    }
+
     /// Fetches and loads what the object means, unless that is in use already.
     async fn look(&self, object: &MaasPolicy) -> Look {
         let key = key(object);
@@ -87,7 +99,7 @@ impl Keeper {
             }
             Ok(fetched) => {
                 let resolved = fetched.resolved.clone();
-                (self.load(object, &key, fetched.wasm, fetched.pinned).await.err(), resolved)
+                (self.load(object, &key, fetched.wasm.into(), fetched.pinned).await.err(), resolved)
             }
         };
         if refused.is_some() && self.book.loaded(&key).is_none() {
@@ -115,7 +127,7 @@ impl Keeper {
         &self,
         object: &MaasPolicy,
         key: &Key,
-        wasm: Vec<u8>,
+        wasm: bytes::Bytes,
         pinned: Option<String>,
     ) -> Result<(), (Gate, String)> {
         let spec = &object.spec;
@@ -126,13 +138,12 @@ impl Keeper {
         if self.book.loaded(key).is_some_and(|current| is(&current, &order, &wasm)) {
             return Ok(());
         }
-        let copy = self.last_good.as_ref().map(|kept| (kept, wasm.clone()));
-        let loaded = self.loader.load(order, wasm, self.health_of(key)).await;
+        let loaded = self.loader.load(order, wasm.clone(), self.health_of(key)).await;
         let loaded = loaded.map_err(|rejected| (rejected.gate, rejected.to_string()))?;
         let id = loaded.id().clone();
         self.book.put(key, loaded);
         tracing::info!(policy = format!("{}/{}", key.0, key.1), revision = %id, "policy in use");
-        if let Some((kept, wasm)) = copy {
+        if let Some(kept) = &self.last_good {
             kept.keep(object, &id.digest, wasm).await;
         }
         Ok(())
@@ -191,7 +202,8 @@ pub(super) async fn run(
     let health = shared.policies.health.listen();
     let health = health.map(|(namespace, name)| ObjectRef::new(&name).within(&namespace));
     Controller::for_stream(futures::stream::pending(), shared.loader.mirror.policies.clone())
-        .with_config(Config::default().concurrency(LOOKS))
+        // Without a bound of its own: looks wait for their places.
+        .with_config(Config::default().concurrency(0))
         .reconcile_on(calls)
         .reconcile_on(health)
         .graceful_shutdown_on(stopped(stop))
@@ -202,9 +214,12 @@ pub(super) async fn run(
 }
 
 async fn reconcile(object: Arc<MaasPolicy>, shared: Arc<Shared>) -> Result<Action, Interrupted> {
-    if object.metadata.deletion_timestamp.is_some() {
+    let _place = shared.policies.place(&object).await;
+    // It may have waited for long.
+    let latest = shared.loader.mirror.policies.get(&ObjectRef::from_obj(&*object));
+    let Some(object) = latest.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
         return Ok(Action::await_change());
-    }
+    };
     let look = shared.policies.look(&object).await;
     shared.conclude(&*object, &status(&look)).await
 }

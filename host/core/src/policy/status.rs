@@ -96,6 +96,9 @@ pub fn revision(
 const SOON: u64 = 2;
 /// And at most after this.
 const LATER: u64 = 300;
+/// What was refused is refused again, but compiling may have been short of memory: at first after `LATER`, at most after this,
+/// seconds.
+const MUCH_LATER: u64 = 3600;
 
 /// The status that belongs to what was seen, and when to look again.
 pub fn status(look: &Look) -> Done<MaasPolicyStatus> {
@@ -114,10 +117,13 @@ pub fn status(look: &Look) -> Done<MaasPolicyStatus> {
     let previous = if changed { before.current.clone() } else { before.previous.clone() };
     let events = events(look, &before, changed);
     let requeue = look.refused.as_ref().map(|(gate, _)| {
-        // What cannot be read may be readable in a moment; what was refused will be refused again.
         let failing = conditions.since(gate.condition(), "False").unwrap_or(look.now);
-        let patience = look.now.saturating_sub(failing).max(SOON);
-        if *gate == Gate::Resolved { patience.min(LATER) } else { LATER }
+        let patience = look.now.saturating_sub(failing);
+        match gate {
+            // It may be readable in a moment.
+            Gate::Resolved => patience.clamp(SOON, LATER),
+            _ => patience.clamp(LATER, MUCH_LATER),
+        }
     });
     let status = MaasPolicyStatus {
         observed_generation: object.metadata.generation,
@@ -287,8 +293,22 @@ mod tests {
             ready,
             "it imports wasi:clocks; the last good revision sha256:aabbccddeeff stays"
         );
-        // What was refused is refused again, but compiling may have been short of memory.
         assert_eq!(done.requeue, Some(LATER));
+    }
+
+    #[test]
+    fn what_is_refused_is_compiled_again_less_and_less_often() {
+        let mut object = object();
+        let mut now = THEN;
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            let refused = Some((Gate::Loaded, "compiling went over its limits".to_owned()));
+            let seen = Look { now, refused, ..look(&object, None) };
+            pauses.push(kept(&mut object, &seen).requeue.expect("it is tried again"));
+            now += pauses.last().copied().unwrap_or_default();
+        }
+        assert_eq!(pauses[..4], [300, 300, 600, 1200]);
+        assert_eq!(pauses.last(), Some(&MUCH_LATER));
     }
 
     #[test]

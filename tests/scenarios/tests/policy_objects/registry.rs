@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -184,5 +186,50 @@ async fn a_hostile_component_from_a_registry_concerns_nobody_else() -> Result<()
     let image = format!("{}/team/hostile", registry.host());
     misbehaves(&stage, &format!("oci: {{image: '{image}', digest: '{digest}', plainHttp: true}}"))
         .await?;
+    stage.strike().await
+}
+
+/// A place that takes every connection and never says a word, and how many it has.
+async fn silent() -> Result<(String, Arc<AtomicUsize>)> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let (host, count) = (listener.local_addr()?.to_string(), Arc::new(AtomicUsize::new(0)));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((socket, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            open.push(socket);
+        }
+    });
+    Ok((host, count))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn registries_that_say_nothing_hold_up_no_other_policy() -> Result<()> {
+    const SILENT: usize = 20;
+    let stage = stage("policy-silent").await?;
+    let (host, asked) = silent().await?;
+    for n in 0..SILENT {
+        let source = format!("{{oci: {{image: '{host}/team/p{n}:1', plainHttp: true}}}}");
+        stage.policy(&format!("silent-{n}"), &format!("kind: Allocation, source: {source}"))?;
+    }
+    eventually("the first are asked for", 60, async || {
+        Ok((asked.load(Ordering::SeqCst) > 0).then_some(()))
+    })
+    .await?;
+    stage.enforced("p", "Allocation", &component("allocation-default")?, "")?;
+    stage.policy_ready("p").await?;
+    // Each is waited for for fifteen seconds: had this one stood in their line, all of them would have had their turn.
+    let so_far = asked.load(Ordering::SeqCst);
+    ensure!(so_far < SILENT, "{so_far} of {SILENT} came first");
+    stage.component_in_config_map("p", &component("allocation-zone-spread")?)?;
+    eventually("it is swapped", 60, async || {
+        let status = stage.policies().get("p").await?.status.unwrap_or_default();
+        Ok(status.current.filter(|c| c.name == "allocation-zone-spread"))
+    })
+    .await?;
+    ensure!(asked.load(Ordering::SeqCst) < SILENT);
+    let why = stage.policy_reason("silent-0", "Resolved", "SourceUnavailable").await?;
+    ensure!(why.contains("spec.source.oci"), "{why}");
     stage.strike().await
 }
