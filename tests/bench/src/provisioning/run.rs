@@ -65,6 +65,8 @@ pub(crate) struct Idle {
     seconds: u64,
     maas_writes_per_min: f64,
     kube_writes_per_min: f64,
+    /// Which these were.
+    kube_writes: BTreeMap<String, usize>,
     maas_reads_per_machine_per_min: f64,
     cpu_s_per_min: f64,
     fds: usize,
@@ -315,11 +317,13 @@ async fn rest(world: &World, process: &mut Process, machines: usize, seconds: u6
     let minutes = seconds as f64 / 60.0;
     let calls = world.maas.calls().split_off(before.1);
     let (written, read): (Vec<_>, Vec<_>) = calls.iter().partition(|c| c.method != "GET");
-    let audited = world.plane.audited_calls()?.split_off(before.2);
+    let mut written_down = world.plane.audited_calls()?.split_off(before.2);
+    written_down.retain(|call| writes(&call.verb));
     Ok(Idle {
         seconds,
         maas_writes_per_min: written.len() as f64 / minutes,
-        kube_writes_per_min: audited.iter().filter(|c| writes(&c.verb)).count() as f64 / minutes,
+        kube_writes_per_min: written_down.len() as f64 / minutes,
+        kube_writes: counted(written_down.iter().map(|c| format!("{} {}", c.verb, c.resource))),
         maas_reads_per_machine_per_min: read.len() as f64 / minutes / machines as f64,
         cpu_s_per_min: (usage.cpu_s - before.0.cpu_s) / minutes,
         fds: usage.fds,
