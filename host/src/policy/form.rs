@@ -9,6 +9,10 @@ use super::load::Kind;
 
 /// Largest component, bytes. A Python one is about 18 MiB.
 const LARGEST: usize = 32 << 20;
+/// How many names are looked at. A policy has three or four; in 32 MiB there is room for eight million.
+const MOST_NAMES: usize = 1_000;
+/// How deep components may be nested; each level that is open takes memory.
+const DEEPEST: usize = 50;
 /// The interface this host speaks.
 pub(super) const INTERFACE: &str = "0.1.0";
 
@@ -80,7 +84,7 @@ pub struct Import {
 /// When it is no component.
 pub fn imports_and_exports(wasm: &[u8]) -> Result<(Vec<Import>, Vec<String>)> {
     check_form(wasm)?;
-    let surface = Surface::of(wasm).map_err(anyhow::Error::from)?;
+    let surface = Surface::of(wasm)?;
     let judged = |name: &&str| {
         let refused = check_import(name).err().map(|e| e.to_string());
         Import { name: bounded(name, 200), refused }
@@ -98,7 +102,10 @@ pub(super) struct Surface<'a> {
 
 impl<'a> Surface<'a> {
     /// Reads the names; nothing is compiled.
-    pub(super) fn of(wasm: &'a [u8]) -> wasmparser::Result<Self> {
+    ///
+    /// # Errors
+    /// When it cannot be read, has too many names, or is nested too deeply.
+    pub(super) fn of(wasm: &'a [u8]) -> Result<Self> {
         let mut surface = Self::default();
         // What is nested has a version and an end of its own.
         let mut depth = 0_usize;
@@ -106,16 +113,19 @@ impl<'a> Surface<'a> {
             match payload? {
                 Payload::Version { encoding: Encoding::Component | Encoding::Module, .. } => {
                     depth += 1;
+                    if depth > DEEPEST {
+                        bail!("it is nested more than {DEEPEST} levels deep");
+                    }
                 }
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(section) if depth == 1 => {
                     for import in section {
-                        surface.imports.push(import?.name.name);
+                        add(&mut surface.imports, import?.name.name)?;
                     }
                 }
                 Payload::ComponentExportSection(section) if depth == 1 => {
                     for export in section {
-                        surface.exports.push(export?.name.name);
+                        add(&mut surface.exports, export?.name.name)?;
                     }
                 }
                 _ => {}
@@ -123,6 +133,14 @@ impl<'a> Surface<'a> {
         }
         Ok(surface)
     }
+}
+
+fn add<'a>(names: &mut Vec<&'a str>, name: &'a str) -> Result<()> {
+    if names.len() == MOST_NAMES {
+        bail!("it has more than {MOST_NAMES} imports or exports");
+    }
+    names.push(name);
+    Ok(())
 }
 
 /// Only our own package may be imported, and only in the version we speak.
@@ -146,5 +164,35 @@ fn check_import(name: &str) -> Result<()> {
         )
     } else {
         bail!("it imports {shown:?}; a policy may import capmaas:policy/host alone")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEEPEST, MOST_NAMES, imports_and_exports};
+
+    fn imports(number: usize) -> Vec<u8> {
+        let one = |n| format!("(import \"i{n}\" (func))");
+        let all: String = (0..number).map(one).collect();
+        wat::parse_str(format!("(component {all})")).unwrap()
+    }
+
+    fn nested(levels: usize) -> Vec<u8> {
+        wat::parse_str("(component ".repeat(levels) + &")".repeat(levels)).unwrap()
+    }
+
+    #[test]
+    fn a_component_with_more_names_than_any_policy_has_is_refused() {
+        let (names, _) = imports_and_exports(&imports(MOST_NAMES)).unwrap();
+        assert_eq!(names.len(), MOST_NAMES);
+        let error = imports_and_exports(&imports(MOST_NAMES + 1)).unwrap_err();
+        assert!(error.to_string().contains("more than 1000 imports"), "{error}");
+    }
+
+    #[test]
+    fn a_component_that_is_nested_without_end_is_refused() {
+        assert!(imports_and_exports(&nested(DEEPEST)).is_ok());
+        let error = imports_and_exports(&nested(DEEPEST + 1)).unwrap_err();
+        assert!(error.to_string().contains("50 levels"), "{error}");
     }
 }

@@ -58,20 +58,31 @@ impl Limits {
 }
 
 fn duration(text: &str) -> Result<Duration> {
-    let digits = |unit: &str| text.strip_suffix(unit).and_then(|n| n.parse::<u64>().ok());
-    let millis = digits("ms").or_else(|| digits("s").and_then(|s| s.checked_mul(1000)));
+    let millis = number(text, "ms").or_else(|| number(text, "s").and_then(|s| s.checked_mul(1000)));
     match millis {
         Some(millis @ 10..=10_000) => Ok(Duration::from_millis(millis)),
-        _ => bail!("spec.limits.timeout {text:?} is not between 10ms and 10s (250ms, 2s)"),
+        _ => bail!(
+            "spec.limits.timeout {:?} is not between 10ms and 10s (250ms, 2s)",
+            bounded(text, 40)
+        ),
     }
 }
 
 fn mebibytes(text: &str) -> Result<usize> {
     let most = LARGEST_MEMORY >> 20;
-    match text.strip_suffix("Mi").and_then(|n| n.parse::<usize>().ok()) {
+    match number(text, "Mi").and_then(|n| usize::try_from(n).ok()) {
         Some(mebibytes) if (1..=most).contains(&mebibytes) => Ok(mebibytes << 20),
-        _ => bail!("spec.limits.memory {text:?} is not between 1Mi and {most}Mi (64Mi)"),
+        _ => bail!(
+            "spec.limits.memory {:?} is not between 1Mi and {most}Mi (64Mi)",
+            bounded(text, 40)
+        ),
     }
+}
+
+/// A number as the CustomResourceDefinition has it: neither a sign nor zeros in front.
+fn number(text: &str, unit: &str) -> Option<u64> {
+    let digits = text.strip_suffix(unit)?;
+    digits.starts_with(|c| matches!(c, '1'..='9')).then(|| digits.parse().ok())?
 }
 
 /// What a call has used, and what it wrote.
@@ -228,11 +239,14 @@ mod tests {
             let limits = PolicyLimits { timeout: timeout.map(text), memory: memory.map(text) };
             Limits::of(Some(&limits)).unwrap_err().to_string()
         };
-        for timeout in ["9ms", "11s", "1m", "", "-1s", "999999999999999999s"] {
+        for timeout in ["9ms", "11s", "1m", "", "-1s", "+1s", "01s", "999999999999999999s"] {
             assert!(refused(Some(timeout), None).contains("spec.limits.timeout"), "{timeout}");
         }
-        for memory in ["0Mi", "257Mi", "64M", "64", ""] {
+        for memory in ["0Mi", "257Mi", "64M", "64", "", "+64Mi", "064Mi"] {
             assert!(refused(None, Some(memory)).contains("spec.limits.memory"), "{memory}");
         }
+        let long = "9".repeat(10_000);
+        assert!(refused(Some(&format!("{long}s")), None).len() < 200);
+        assert!(refused(None, Some(&format!("{long}Mi"))).len() < 200);
     }
 }

@@ -1,16 +1,27 @@
-//! What holds for everything MAAS may answer and everything an operator may type, not only for what
-//! the tables list.
+//! What holds for everything MAAS may answer, everything an operator may type and every policy that may be named, not only
+//! for what the tables list.
 
 mod addresses;
 mod answers;
+mod policies;
+mod registries;
 
 use capmaas::maas::Answer;
+use capmaas_api::PolicyLimits;
 use capmaas_core::Read;
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 use serde_json::{Map, Value, json};
+
+/// A component with something of everything that is looked at.
+const COMPONENT: &str = r#"(component
+    (import "capmaas:policy/host@0.1.0" (instance $host))
+    (component (import "inner" (func)))
+    (core module (memory 1) (func (export "f")))
+    (export "capmaas:policy/metadata@0.1.0" (instance $host))
+)"#;
 
 /// What MAAS may put where something else belongs.
 fn odd() -> impl Strategy<Value = Value> {
@@ -155,5 +166,97 @@ proptest! {
         key in prop_oneof!["[a-zA-Z0-9]{18}:[a-zA-Z0-9]{18}:[a-zA-Z0-9]{32}", "[a-z:\" \n]{0,20}"],
     ) {
         addresses::key(&key);
+    }
+
+    #[test]
+    fn a_reference_that_was_shown_is_read_again_as_it_was(
+        text in prop_oneof![
+            "([a-zA-Z0-9.-]{1,9}(:[0-9]{0,6})?/)?[a-zA-Z0-9._/-]{0,20}(:[a-zA-Z0-9._-]{0,9})?(@sha256:[a-f0-9]{63,64})?",
+            "(\\[[0-9a-f:.]{2,9}\\](:[0-9]{1,5})?|localhost|(index.)?docker.io)/[a-z/]{1,9}",
+            "(a.io:0{0,1020}1|[a-z]{1,9}.io)/[a-z]{0,260}(:[a-z]{0,130})?",
+            "[a-z]{230,260}",
+            "[a-z:/@.0-9_-]{0,40}",
+            "(?s).{0,40}",
+        ],
+    ) {
+        registries::reference(&text);
+    }
+
+    #[test]
+    fn a_legal_reference_is_taken_apart_as_it_is_written(
+        registry in "[a-z]{1,8}(\\.[a-z]{2,6}){1,2}(:[1-9][0-9]{0,3})?",
+        repository in "[a-z0-9]{1,6}((\\.|_|__|-{1,4})[a-z0-9]{1,4}){0,3}(/[a-z0-9]{1,4}((\\.|_|__|-{1,4})[a-z0-9]{1,4}){0,2}){0,3}",
+        tag in "[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}",
+        digest in option::of("sha256:[a-f0-9]{64}"),
+    ) {
+        registries::takes_apart(&registry, &repository, &tag, digest.as_deref());
+    }
+
+    #[test]
+    fn no_reference_shows_the_password_in_it(before in "(?s).{0,12}", after in "(?s).{0,12}") {
+        registries::hides_a_password(&before, &after);
+    }
+
+    #[test]
+    fn no_pull_secret_is_shown(
+        before in "(?s).{0,12}",
+        after in "(?s).{0,12}",
+        bytes in vec(any::<u8>(), 0..60),
+    ) {
+        registries::pull_secret(&bytes);
+        registries::hides_credentials(&before, &after);
+    }
+
+    #[test]
+    fn a_component_shows_the_names_it_has(names in btree_set("[a-z]{1,12}(-[a-z]{1,120}){0,3}", 0..6), first in 0..6usize) {
+        let names: Vec<String> = names.into_iter().collect();
+        let (imports, exports) = names.split_at(first.min(names.len()));
+        let mut text = String::from("(component (instance $nothing)");
+        imports.iter().for_each(|name| text += &format!(r#"(import "{name}" (func))"#));
+        exports.iter().for_each(|name| text += &format!(r#"(export "{name}" (instance $nothing))"#));
+        policies::shows(&wat::parse_str(text + ")").unwrap(), imports, exports);
+    }
+
+    #[test]
+    fn a_broken_component_is_refused_or_shows_bounded_names(
+        changes in vec((any::<Index>(), any::<u8>()), 0..4),
+        cut in option::of(any::<Index>()),
+        bytes in vec(any::<u8>(), 0..60),
+    ) {
+        let mut wasm = wat::parse_str(COMPONENT).unwrap();
+        changes.iter().for_each(|(at, byte)| *at.get_mut(&mut wasm) = *byte);
+        wasm.truncate(cut.map_or(wasm.len(), |at| at.index(wasm.len())));
+        policies::component(&wasm);
+        policies::component(&[&b"\0asm\x0d\0\x01\0"[..], &bytes].concat());
+    }
+
+    #[test]
+    fn a_policy_is_limited_as_its_object_says_or_refused_by_the_name_of_the_field(
+        timeout in option::of(prop_oneof!["[+-]?[0-9]{1,5}(ms|s|m|)", "[0-9]{15,25}m?s", "(?s).{0,60}"]),
+        memory in option::of(prop_oneof!["[+-]?[0-9]{1,3}(Mi|M|Gi|)", "[0-9]{15,25}Mi", "(?s).{0,60}"]),
+        config in odd(),
+    ) {
+        let object = json!({
+            "apiVersion": "policy.capmaas.io/v1alpha1", "kind": "MaasPolicy", "metadata": {"name": "p"},
+            "spec": {
+                "kind": "Allocation", "source": {"file": {"path": "p.wasm"}}, "config": config,
+                "limits": {"timeout": timeout, "memory": memory},
+            },
+        });
+        policies::object(&object.to_string());
+        policies::limits(Some(&PolicyLimits { timeout, memory }));
+    }
+
+    #[test]
+    fn an_odd_policy_object_is_refused_or_read_as_it_is(
+        object in like(json!({
+            "kind": "Allocation", "source": {"oci": {"image": "ghcr.io/a/b", "plainHttp": true}}, "config": {"a": [1.5]},
+            "mode": "Enforce", "onFailure": "Fail", "limits": {"timeout": "2s", "memory": "8Mi"}, "suspend": true,
+        })),
+    ) {
+        let object = json!({
+            "apiVersion": "policy.capmaas.io/v1alpha1", "kind": "MaasPolicy", "metadata": {"name": "p"}, "spec": object,
+        });
+        policies::object(&object.to_string());
     }
 }

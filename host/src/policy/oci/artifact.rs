@@ -197,6 +197,9 @@ fn component(wasm: &[u8]) -> Result<Component> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
     use super::{Artifact, Category, Digest, LARGEST_LAYER, LAYER, OLDER_LAYER, layer_of};
     use crate::policy::embedded::DNS_NAMING;
 
@@ -256,6 +259,71 @@ mod tests {
         assert_eq!(layer_of(deep.as_bytes()).unwrap_err().category(), Category::BadArtifact);
         let wide = manifest(&vec![layer(LAYER, 1); 8000].join(","));
         assert!(layer_of(wide.as_bytes()).unwrap_err().message().contains("8000 layers"));
+    }
+
+    /// What is taken is what the text says, and an error is for the operator's eyes.
+    fn is_one_bounded_layer(manifest: &[u8]) {
+        let layer = match layer_of(manifest) {
+            Ok(layer) => layer,
+            Err(error) => {
+                let taken = [Category::BadArtifact, Category::TooLarge].contains(&error.category());
+                assert!(taken && !error.message().chars().any(char::is_control), "{error}");
+                return;
+            }
+        };
+        let said: Value = serde_json::from_slice(manifest).unwrap();
+        assert_eq!(said["layers"].as_array().map(Vec::len), Some(1), "{said}");
+        let only = &said["layers"][0];
+        assert!(layer.size <= 32 * 1024 * 1024, "{said}");
+        assert_eq!(
+            (only["size"].as_u64(), only["digest"].as_str()),
+            (Some(layer.size as u64), Some(layer.digest.to_string().as_str()))
+        );
+        let kinds = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
+        assert!(kinds.iter().any(|kind| only["mediaType"] == *kind), "{said}");
+        assert_eq!((&said["schemaVersion"], &said["manifests"]), (&json!(2), &Value::Null));
+    }
+
+    /// What a registry may put where something else belongs.
+    fn odd() -> impl Strategy<Value = Value> {
+        let edge = (LARGEST_LAYER as u64 - 1)..(LARGEST_LAYER as u64 + 2);
+        prop_oneof![
+            Just(Value::Null),
+            "(?s).{0,200}".prop_map(Value::from),
+            "sha256:[0-9a-fA-F]{63,65}".prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            edge.prop_map(Value::from),
+            Just(json!([])),
+            Just(json!([{ "mediaType": LAYER }])),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_manifest_is_one_bounded_layer_or_an_error(
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            kind in prop::sample::select(&[LAYER, OLDER_LAYER, "application/zip"][..]),
+            size in 0..=LARGEST_LAYER as u64 + 1,
+            field in prop::sample::select(
+                &["/schemaVersion", "/mediaType", "/manifests", "/layers", "/layers/0/mediaType", "/layers/0/digest",
+                  "/layers/0/size", "/annotations"][..],
+            ),
+            value in prop::option::of(odd()),
+        ) {
+            is_one_bounded_layer(&bytes);
+            let digest = Digest::of(&bytes);
+            let mut whole = json!({
+                "schemaVersion": 2, "mediaType": super::MANIFEST, "manifests": null, "annotations": null,
+                "layers": [{ "mediaType": kind, "digest": digest.to_string(), "size": size }],
+            });
+            let found = layer_of(whole.to_string().as_bytes());
+            prop_assert_eq!(found.is_ok(), kind != "application/zip" && size <= LARGEST_LAYER as u64);
+            if let Some(value) = value {
+                *whole.pointer_mut(field).unwrap() = value;
+                is_one_bounded_layer(whole.to_string().as_bytes());
+            }
+        }
     }
 
     #[test]

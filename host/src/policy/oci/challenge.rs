@@ -148,8 +148,26 @@ mod tests {
         #[test]
         fn any_header_is_read_to_its_end(bytes in prop::collection::vec(prop::sample::select(&b"Bearer=\"\\,; \t\x80x"[..]), 0..200)) {
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-                Challenge::of(&HeaderMap::from_iter([(WWW_AUTHENTICATE, value)]));
+                let found = Challenge::of(&HeaderMap::from_iter([(WWW_AUTHENTICATE, value)]));
+                if let Some(Challenge::Bearer { realm, service }) = found {
+                    prop_assert!(realm.len() + service.unwrap_or_default().len() <= bytes.len());
+                }
             }
+        }
+
+        #[test]
+        fn a_challenge_is_read_as_it_was_written(
+            realm in "[ -~\t]{0,40}",
+            service in prop::option::of("[ -~\t]{0,20}"),
+            before in prop::sample::select(&["", "Basic realm=\"x\", ", "Negotiate YQ==, ", "Basic, ,"][..]),
+            space in "[ \t]{0,2}",
+        ) {
+            let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+            let mut value = format!("{before}bEaReR rEaLm{space}={space}{}", quoted(&realm));
+            if let Some(service) = &service {
+                value.push_str(&format!("{space},{space}service={}", quoted(service)));
+            }
+            prop_assert_eq!(of(&[&value]), bearer(&realm, service.as_deref()), "{}", value);
         }
     }
 }

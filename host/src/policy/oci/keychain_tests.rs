@@ -5,7 +5,9 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use proptest::prelude::*;
 use secrecy::ExposeSecret;
+use serde_json::json;
 
 use super::{Credential, Keychain};
 
@@ -132,4 +134,39 @@ fn the_users_files_are_found_and_may_be_missing() {
     let both = of(&[("HOME", "home"), ("REGISTRY_AUTH_FILE", "auth.json")]);
     assert_eq!(both, ["podman:p", "home:p"]);
     assert_eq!(of(&[("REGISTRY_AUTH_FILE", "missing.json")]), Vec::<String>::new());
+}
+
+proptest! {
+    #[test]
+    fn credentials_are_for_their_own_registry_and_for_no_other(
+        host in "[a-z][a-z0-9]{0,8}(\\.[a-z]{2,5}){1,2}(:[1-9][0-9]{0,3})?",
+        other in "[a-z][a-z0-9]{0,8}(\\.[a-z]{2,5}){1,2}(:[1-9][0-9]{0,3})?",
+        username in "[a-zA-Z0-9$_.+-]{1,12}",
+        // Docker pads with zero bytes, so that a password cannot begin or end with one.
+        password in "[^\0]{1,24}",
+        form in 0..4,
+        old: bool,
+    ) {
+        let pair = format!("{username}:{password}");
+        let (entry, expected) = match form {
+            0 => (json!({ "auth": BASE64_STANDARD.encode(&pair) }), pair),
+            1 => (json!({ "username": username, "password": password }), pair),
+            2 => (json!({ "identitytoken": password, "auth": "" }), format!("identity {password}")),
+            _ => (json!({ "registrytoken": password }), format!("registry {password}")),
+        };
+        let (key, json) = match old {
+            true => (".dockercfg", json!({ &host: entry })),
+            false => (".dockerconfigjson", json!({ "auths": { &host: entry } })),
+        };
+        let data = BTreeMap::from([(key.to_owned(), ByteString(json.to_string().into_bytes()))]);
+        let secret = Secret { data: Some(data), ..Secret::default() };
+        let chain = Keychain::from_secret(&secret).unwrap();
+        prop_assert_eq!(shown(&chain, &format!("{host}/team/policy")), [expected]);
+        if other != host {
+            prop_assert_eq!(shown(&chain, &format!("{other}/team/policy")), Vec::<String>::new());
+        }
+        for near in [format!("x{host}"), format!("x.{host}"), "docker.io".into()] {
+            prop_assert_eq!(shown(&chain, &format!("{near}/team/policy")), Vec::<String>::new());
+        }
+    }
 }

@@ -89,16 +89,18 @@ impl FromStr for Reference {
             None => (path, None),
         };
         check_host(registry)?;
-        check_repository(repository)?;
-        tag.map_or(Ok(()), check_tag)?;
         let (registry, hub) = match registry {
             DOCKER_HUB | "index.docker.io" | "registry-1.docker.io" => (DOCKER_HUB, true),
             other => (other, false),
         };
-        let official = hub && !repository.contains('/');
+        let official = hub && !repository.is_empty() && !repository.contains('/');
+        let repository =
+            if official { format!("library/{repository}") } else { repository.to_owned() };
+        check_repository(&repository)?;
+        tag.map_or(Ok(()), check_tag)?;
         Ok(Self {
             registry: registry.to_owned(),
-            repository: if official { format!("library/{repository}") } else { repository.into() },
+            repository,
             tag: tag.map(ToOwned::to_owned),
             digest,
         })
@@ -144,7 +146,8 @@ fn check_host(host: &str) -> Result<()> {
     if name.is_some_and(|name| !is_host_name(name)) {
         return bad(format!("{host:?} is no host of a registry"));
     }
-    let number = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse() != Ok(0_u16);
+    // Zeros in front would make another key of credentials, and a text of any length.
+    let number = |port: &str| port.starts_with(|c: char| matches!(c, '1'..='9'));
     if port.is_some_and(|port| !number(port) || port.parse::<u16>().is_err()) {
         return bad(format!("{host:?} has no valid port"));
     }
@@ -278,6 +281,7 @@ mod tests {
             ("ghcr.io/a:b:c", "no tag"),
             ("ghcr.io:0/a", "valid port"),
             ("ghcr.io:+5/a", "valid port"),
+            ("ghcr.io:0443/a", "valid port"),
             ("ghcr.io:/a", "valid port"),
             ("ghcr.io:99999/a", "valid port"),
             ("gh_cr.io/a", "no host"),
@@ -294,6 +298,10 @@ mod tests {
             assert!(error.message().contains(words), "{text}: {error}");
         }
         assert!("a".repeat(2000).parse::<Reference>().is_err());
+        // `library/` is part of the name that the registry is asked for.
+        assert_eq!(parsed(&"a".repeat(247)).repository().len(), 255);
+        let error = "a".repeat(248).parse::<Reference>().unwrap_err();
+        assert!(error.message().contains("longer than 255"), "{error}");
         assert!(
             format!("ghcr.io/a@{}", Digest::of(b"").to_string().to_uppercase())
                 .parse::<Reference>()

@@ -160,13 +160,7 @@ impl<'a> Session<'a> {
         service: Option<&str>,
         credential: Option<Credential>,
     ) -> Result<HeaderValue> {
-        let mut url = Url::parse(realm)
-            .ok()
-            .filter(|url| url.has_host() && url.username().is_empty() && url.password().is_none())
-            .ok_or_else(|| {
-                unreachable("the registry names a token service that is no web address")
-            })?;
-        self.transport.check_scheme(&url).map_err(|error| error.about("the token service"))?;
+        let mut url = token_service(&self.transport, realm)?;
         let actions = match self.action {
             Action::Pull => "pull",
             Action::Push => "pull,push",
@@ -222,6 +216,16 @@ impl<'a> Session<'a> {
     }
 }
 
+/// The address of a token service that may be asked.
+fn token_service(transport: &Transport, realm: &str) -> Result<Url> {
+    let url = Url::parse(realm)
+        .ok()
+        .filter(|url| url.has_host() && url.username().is_empty() && url.password().is_none())
+        .ok_or_else(|| unreachable("the registry names a token service that is no web address"))?;
+    transport.check_scheme(&url).map_err(|error| error.about("the token service"))?;
+    Ok(url)
+}
+
 fn refresh(url: Url, service: Option<&str>, scope: &str, token: &SecretString) -> Ask {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "refresh_token")
@@ -270,4 +274,80 @@ fn secret(text: &str) -> Result<HeaderValue> {
         .map_err(|_| Error::new(Category::Unauthorized, "the token cannot be sent in a header"))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Access, Transport, granted, token_service};
+
+    const SECRET: &str = "7kQv2XwZb9TnR4sLd8HmYc3PfGj6AeUx";
+
+    fn transport(plain_http: bool) -> Transport {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Transport::new(&Access { plain_http, ..Access::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_token_service_is_asked_over_tls_unless_plain_http_was_said() {
+        let (tls, plain) = (transport(false), transport(true));
+        for (realm, over_tls, over_http) in [
+            ("https://auth.example.com/token", true, true),
+            ("http://auth.example.com/token", false, true),
+            ("HTTP://auth.example.com/token", false, true),
+            ("ht\ttp:\\\\auth.example.com", false, true),
+            ("file://auth.example.com/token", false, false),
+            ("data:https://auth.example.com", false, false),
+            ("//auth.example.com/token", false, false),
+            ("https://user@auth.example.com/token", false, false),
+            ("https://:word@auth.example.com/token", false, false),
+        ] {
+            assert_eq!(token_service(&tls, realm).is_ok(), over_tls, "{realm}");
+            assert_eq!(token_service(&plain, realm).is_ok(), over_http, "{realm}");
+        }
+    }
+
+    #[test]
+    fn no_realm_leads_where_it_may_not() {
+        let (tls, plain) = (transport(false), transport(true));
+        let realm = prop_oneof![
+            "[hH][tT][tT][pP][sS]?:[/\\\\]{0,3}[a-z@:.%0-9\t]{0,20}[/?#]?[ -~]{0,20}",
+            "[a-z+]{1,6}://[ -~]{0,20}",
+            "(?s).{0,40}",
+        ];
+        proptest!(|(realm in realm, path in "[ -~]{0,20}")| {
+            for (transport, schemes) in [(&tls, &["https"][..]), (&plain, &["https", "http"])] {
+                if let Ok(url) = token_service(transport, &realm) {
+                    prop_assert!(schemes.contains(&url.scheme()), "{}", url);
+                    prop_assert!(url.has_host() && url.username().is_empty() && url.password().is_none());
+                }
+            }
+            // What stands in an address may be a secret of the registry's.
+            for realm in [
+                format!("http://auth.example.com/{SECRET}{path}"),
+                format!("https://user:{SECRET}@auth.example.com/{path}"),
+                format!("{SECRET}:{path}"),
+            ] {
+                let error = token_service(&tls, &realm).unwrap_err();
+                prop_assert!(!format!("{error} {error:?}").contains(SECRET), "{}", error);
+            }
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_that_was_granted_is_shown_nowhere(token in "(?s).{0,20}", body in "(?s).{0,40}") {
+            let token = format!("{SECRET}{token}");
+            for body in [
+                serde_json::json!({ "token": token }).to_string(),
+                serde_json::json!({ "access_token": token, "token": null }).to_string(),
+                serde_json::json!({ "token": [token] }).to_string(),
+                format!("{SECRET}{body}"),
+            ] {
+                let granted = granted(body.as_bytes());
+                prop_assert!(!format!("{granted:?}").contains(SECRET), "{:?}", granted);
+            }
+        }
+    }
 }
