@@ -138,7 +138,7 @@ impl World {
         match effect {
             Effect::Patch { object, patch } => {
                 let reply = patch_object(&self.kube, object, patch).await;
-                if let Reply::Written { resource_version } = &reply {
+                if let Reply::Written { resource_version, .. } = &reply {
                     let (kind, namespace) = (&object.kind, &object.namespace);
                     self.mirror.wrote(kind, namespace, &object.name, resource_version);
                 }

@@ -11,13 +11,16 @@ pub(crate) struct Conditions {
     before: Vec<Condition>,
     list: Vec<Condition>,
     now: u64,
+    /// The generation that the object came with, and the one that it is in now.
+    came: Option<i64>,
     generation: Option<i64>,
 }
 
 impl Conditions {
     /// Starts from what the object holds.
     pub(crate) fn new(before: &[Condition], now: u64, generation: Option<i64>) -> Self {
-        Self { before: before.to_vec(), list: before.to_vec(), now, generation }
+        let (before, list) = (before.to_vec(), before.to_vec());
+        Self { before, list, now, came: generation, generation }
     }
 
     /// Sets a condition; the transition time moves only with the status.
@@ -43,6 +46,17 @@ impl Conditions {
         let reason = if paused { "Paused" } else { "NotPaused" };
         self.set("Paused", paused, reason, &why.join(", "));
         paused
+    }
+
+    /// The spec is in another generation now, because we have written it. Nothing that was judged becomes untrue by that, and
+    /// nobody would come back to say so.
+    pub(crate) fn wrote(&mut self, generation: Option<i64>) {
+        if generation.is_none() {
+            return;
+        }
+        let judged = self.list.iter_mut().filter(|c| c.observed_generation == self.generation);
+        judged.for_each(|c| c.observed_generation = generation);
+        self.generation = generation;
     }
 
     fn put(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
@@ -92,7 +106,7 @@ impl Conditions {
     /// Whether the object was edited since the condition was set.
     pub(crate) fn edited_since(&self, kind: &str) -> bool {
         let seen = self.known(kind).and_then(|c| c.observed_generation);
-        seen.is_some() && seen != self.generation
+        seen.is_some() && seen != self.came
     }
 
     /// Since when (Unix seconds) the condition has had this status, if it came with it.

@@ -336,6 +336,9 @@ pub enum Reply {
     Written {
         /// The object's new version.
         resource_version: String,
+        /// Its `metadata.generation` now: a change of the spec is a generation more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        generation: Option<i64>,
     },
     /// A policy answered.
     Answered(Box<Answered>),

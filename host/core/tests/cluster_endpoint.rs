@@ -234,3 +234,16 @@ fn zones_that_maas_does_not_have_are_named_and_the_others_published_in_the_serve
         assert!(said.unwrap().message.unwrap().contains("moon"));
     }
 }
+
+/// The endpoint is written into the spec, which is a generation more; nobody would look again for minutes only to say so.
+#[test]
+fn the_status_speaks_of_the_generation_that_the_endpoint_was_written_in() {
+    let mut world = World::with_cluster();
+    let before = json!({ "metadata": { "generation": 1 } });
+    world.kube.edit("MaasCluster", CLUSTER, &before);
+    world.reconcile_cluster();
+    let object = world.kube.maas_cluster().expect("it is there");
+    assert_eq!(object.metadata.generation, Some(2));
+    let conditions = object.status.and_then(|s| s.conditions).expect("conditions");
+    assert!(conditions.iter().all(|c| c.observed_generation == Some(2)), "{conditions:?}");
+}

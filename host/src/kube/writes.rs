@@ -21,7 +21,9 @@ pub async fn patch_object(client: &Client, object: &ObjectRef, patch: &ObjectPat
         _ => return unknown_kind(object),
     };
     match written {
-        Ok(resource_version) => Reply::Written { resource_version },
+        Ok(Version { resource_version, generation }) => {
+            Reply::Written { resource_version: resource_version.unwrap_or_default(), generation }
+        }
         Err(error) => Reply::Failed(call_error(&error)),
     }
 }
@@ -55,11 +57,11 @@ async fn send<K: Resource<DynamicType = ()>>(
     client: &Client,
     object: &ObjectRef,
     body: &Value,
-) -> Result<String, kube::Error> {
+) -> Result<Version, kube::Error> {
     let at = Request::new(K::url_path(&(), Some(&object.namespace)));
     let request = at.patch_metadata(&object.name, &params(), &Patch::Merge(body));
     let written: Written = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
-    Ok(written.metadata.resource_version.unwrap_or_default())
+    Ok(written.metadata)
 }
 
 /// How we patch.
@@ -78,6 +80,7 @@ pub(super) struct Written {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Version {
     pub(super) resource_version: Option<String>,
+    generation: Option<i64>,
 }
 
 async fn get<K>(client: &Client, object: &ObjectRef) -> Reply

@@ -239,8 +239,9 @@ impl<'a> Run<'a> {
         let versioned =
             ObjectPatch { resource_version: self.resource_version.clone(), ..patch.clone() };
         match self.perform(Effect::Patch { object, patch: versioned })? {
-            Ok(Reply::Written { resource_version }) => {
+            Ok(Reply::Written { resource_version, generation }) => {
                 self.resource_version = resource_version;
+                self.conditions.wrote(generation);
                 patch.apply(&mut self.annotations, &mut self.finalizers);
                 Ok(())
             }

@@ -140,9 +140,14 @@ impl Kube {
             change["metadata"]["finalizers"] = json!(finalizers);
         }
         change["spec"] = json!(patch.spec);
+        // Only where a test is about generations.
+        let generation = meta["generation"].as_i64().map(|g| g + i64::from(!patch.spec.is_empty()));
+        if generation.is_some() {
+            change["metadata"]["generation"] = json!(generation);
+        }
         self.edit(&object.kind, &object.name, &change);
         let resource_version = self.version.to_string();
-        Reply::Written { resource_version }
+        Reply::Written { resource_version, generation }
     }
 
     /// Writes a status if it differs, under the version it was computed for.
