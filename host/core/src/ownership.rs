@@ -66,6 +66,11 @@ impl Claim {
         }
         map
     }
+
+    /// Whether the machine carries all of these annotations.
+    pub fn is_on(&self, machine: &Machine) -> bool {
+        self.annotations().iter().all(|(k, v)| machine.annotations.get(k) == Some(v))
+    }
 }
 
 /// What a reading says of a machine that an object of ours names.

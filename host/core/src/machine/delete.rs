@@ -110,7 +110,6 @@ impl Run<'_> {
             );
             return Err(self.unable("ReleaseImpossible", &message));
         }
-        let owned = self.stamped(user, &machine, owned)?;
         let owned = self.still_owned(user, &machine, owned)?;
         let comment = format!("capmaas: MaasMachine {}/{}", self.namespace(), self.name());
         match self.perform(Effect::Release { machine: owned, comment })? {
@@ -131,44 +130,28 @@ impl Run<'_> {
         }
     }
 
+    /// The last ownership reading before the release: `owned`, unless something was asked of MAAS in between.
+    ///
     /// MAAS clears the mark when a release begins. Should that release fail, the annotations alone tell whose the machine is: it
     /// gets those that it lacks, if MAAS lets it have them.
-    fn stamped(
-        &mut self,
-        user: &User,
-        machine: &Machine,
-        owned: OwnedMachine,
-    ) -> MachineFlow<OwnedMachine> {
-        let claim = self.claim(user);
-        let annotations = claim.annotations();
-        let stamped =
-            annotations.iter().all(|(key, value)| machine.annotations.get(key) == Some(value));
-        // Without a mark it was taken by the Go provider, and is known as such by having none of them.
-        if stamped || claim.mark.is_none() {
-            return Ok(owned);
-        }
-        match self.perform(Effect::Annotate { machine: owned, annotations })? {
-            Err(error) if error.endpoint_wide() => Err(self.deletion_trouble(&error)),
-            _ => self.owned_now(user, machine),
-        }
-    }
-
-    /// When DNS was read in between, the ownership reading is taken anew: it must be the last
-    /// thing before the release.
     fn still_owned(
         &mut self,
         user: &User,
         machine: &Machine,
         owned: OwnedMachine,
     ) -> MachineFlow<OwnedMachine> {
-        if !self.control_plane() {
+        let claim = self.claim(user);
+        // Without a mark it was taken by the Go provider, and is known as such by having none of them.
+        if claim.mark.is_some() && !claim.is_on(machine) {
+            let annotations = claim.annotations();
+            match self.perform(Effect::Annotate { machine: owned, annotations })? {
+                Err(error) if error.endpoint_wide() => return Err(self.deletion_trouble(&error)),
+                _ => {}
+            }
+        } else if !self.control_plane() {
+            // DNS was not read either.
             return Ok(owned);
         }
-        self.owned_now(user, machine)
-    }
-
-    /// The ownership reading, taken anew.
-    fn owned_now(&mut self, user: &User, machine: &Machine) -> MachineFlow<OwnedMachine> {
         let fresh = match self.read(Read::Machine(machine.system_id.clone()))? {
             Ok(Reply::Machine(fresh)) => *fresh,
             Ok(Reply::Absent) => return Err(self.untouched(Some(1))),

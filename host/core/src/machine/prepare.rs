@@ -56,11 +56,10 @@ impl Run<'_> {
         owned: OwnedMachine,
     ) -> MachineFlow<(Machine, OwnedMachine)> {
         let claim = self.claim(user);
-        let annotations = claim.annotations();
-        let stamped = annotations.iter().all(|(k, v)| machine.annotations.get(k) == Some(v));
-        if stamped {
+        if claim.is_on(&machine) {
             return Ok((machine, owned));
         }
+        let annotations = claim.annotations();
         let outcome = self.perform(Effect::Annotate { machine: owned, annotations })?;
         self.shown(user, &machine, outcome, "set its annotations")
     }
