@@ -7,7 +7,9 @@ use capmaas_api::ClusterPolicies;
 use clap::Args;
 
 use crate::decisions::DecisionLog;
-use crate::policy::{Choice, Choices, CompiledCache, Kind, LastGood, PolicyDir, oci};
+use crate::policy::{
+    Choice, Choices, CompiledCache, Kind, LastGood, MOST_CODE_MIB, PolicyDir, oci,
+};
 
 /// Flags about policies.
 #[derive(Args, Debug, Clone)]
@@ -43,7 +45,7 @@ pub struct PolicyFlags {
     #[arg(long, value_name = "FOLDER")]
     pub policy_cache: Option<PathBuf>,
     /// What the compiled code of all policies may take, MiB. One that does not fit any more is not loaded, and says so.
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    #[arg(long, value_name = "MIB", default_value_t = MOST_CODE_MIB)]
     pub policy_code_limit: usize,
     /// File to which every decision is written, with all that it was made from, as one line of JSON.
     #[arg(long, value_name = "FILE")]

@@ -4,10 +4,12 @@
 //! be the program's own: made by it with mode 0700, or at least owned by its user and writable by nobody else. An entry also
 //! carries its own hash, for a disk may be full or a machine lose power in the middle of it.
 
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use cap_std::ambient_authority;
@@ -65,7 +67,7 @@ impl CompiledCache {
         }
         // Used now: others go before it.
         if let Ok(file) = self.dir.open(&name) {
-            let _ = file.into_std().set_modified(std::time::SystemTime::now());
+            let _ = file.into_std().set_modified(SystemTime::now());
         }
         Some(compiled)
     }
@@ -79,23 +81,11 @@ impl CompiledCache {
 
     fn write(&self, name: &str, compiled: &[u8]) -> Result<()> {
         self.make_room(compiled.len() as u64)?;
-        // Never seen half-written, and never by two at once.
-        let passing = format!("{name}.{}", std::process::id());
-        let mut file = self.dir.create(&passing)?;
-        file.write_all(&Sha256::digest(compiled))?;
-        file.write_all(compiled)?;
-        self.dir.rename(&passing, &self.dir, name)?;
-        Ok(())
+        write_whole(&self.dir, name, &[&Sha256::digest(compiled), compiled])
     }
 
     fn make_room(&self, length: u64) -> Result<()> {
-        let mut entries = Vec::new();
-        for entry in self.dir.entries()? {
-            let entry = entry?;
-            let meta = entry.metadata()?;
-            entries.push((meta.modified()?.into_std(), meta.len(), entry.file_name()));
-        }
-        entries.sort();
+        let entries = oldest_first(&self.dir)?;
         let mut total: u64 = entries.iter().map(|(_, length, _)| length).sum();
         for (_, its, name) in entries {
             if total + length <= MOST {
@@ -107,6 +97,27 @@ impl CompiledCache {
         }
         Ok(())
     }
+}
+
+/// Writes a file so that it is never seen half-written, and never by two at once.
+pub(super) fn write_whole(dir: &Dir, name: &str, parts: &[&[u8]]) -> Result<()> {
+    let passing = format!("{name}.{}", std::process::id());
+    let mut file = dir.create(&passing)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    dir.rename(&passing, dir, name)?;
+    Ok(())
+}
+
+/// When each file was last written, how long it is, and its name.
+pub(super) fn oldest_first(dir: &Dir) -> Result<Vec<(SystemTime, u64, OsString)>> {
+    let mut entries = Vec::new();
+    for entry in dir.entries()? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        entries.push((meta.modified()?.into_std(), meta.len(), entry.file_name()));
+    }
+    entries.sort();
+    Ok(entries)
 }
 
 /// Another version of wasmtime, or other settings, make another entry.

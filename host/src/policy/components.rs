@@ -18,9 +18,9 @@ use super::shares::Shares;
 const COMPILERS: usize = 2;
 /// Those of one namespace: a component that takes a minute to compile holds up no other namespace.
 const OF_A_NAMESPACE: usize = 1;
-/// What the compiled code of all components may take unless something else is said, bytes. That of a Python policy takes
+/// What the compiled code of all components may take unless something else is said, MiB. That of a Python policy takes
 /// 34 MiB (componentize-py 0.25), that of a Rust policy half of one.
-const MOST_CODE: usize = 512 << 20;
+pub const MOST_CODE_MIB: usize = 512;
 
 /// Compiles, and shares what is compiled.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl Bytes {
 impl Components {
     pub(super) fn new(engine: Engine, compiler: Compiler, metrics: Metrics) -> Self {
         let compilers = Arc::new(Shares::new(COMPILERS, OF_A_NAMESPACE));
-        let (shelf, cache, most_code) = (Arc::default(), None, MOST_CODE);
+        let (shelf, cache, most_code) = (Arc::default(), None, MOST_CODE_MIB << 20);
         Self { engine, compiler, compilers, shelf, cache, most_code, metrics }
     }
 

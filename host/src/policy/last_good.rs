@@ -1,7 +1,7 @@
 //! The last good revision of every policy, remembered over a restart: a source that went bad while nobody ran displaces
 //! nothing either.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use capmaas_api::{MaasPolicy, PolicyLimits};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::cache::{oldest_first, write_whole};
 use super::load::{Order, aside};
 use super::oci;
-use super::sandbox::Limits;
 
 /// Policies that are remembered; what was noted longest ago is forgotten.
 const MOST: usize = 1000;
@@ -35,8 +36,7 @@ pub struct LastGood {
 struct Record {
     /// `sha256:…` of the component.
     digest: String,
-    /// As JSON text.
-    config: String,
+    config: Option<Value>,
     limits: Option<PolicyLimits>,
 }
 
@@ -65,16 +65,16 @@ impl LastGood {
         let read = aside(move || read(&records, &name)).await;
         let Record { digest, config, limits } = read.inspect_err(tell).ok().flatten()?;
         let wasm = self.components.get(&digest.parse().ok()?).await?;
-        let limits = Limits::of(limits.as_ref()).inspect_err(tell).ok()?;
-        let kind = object.spec.kind.into();
-        Some((Order { kind, digest: Some(digest), config, limits }, wasm))
+        let kind = object.spec.kind;
+        let order = Order::meant(kind, config.as_ref(), limits.as_ref(), Some(digest));
+        Some((order.inspect_err(tell).ok()?, wasm))
     }
 
     async fn try_keep(&self, object: &MaasPolicy, digest: &str, wasm: bytes::Bytes) -> Result<()> {
         let name = name(object).context("the object has no UID")?;
         let record = Record {
             digest: digest.to_owned(),
-            config: object.spec.config.as_ref().map_or("{}".into(), ToString::to_string),
+            config: object.spec.config.clone(),
             limits: object.spec.limits.clone(),
         };
         // The component first: a record never names one that was not written.
@@ -104,17 +104,9 @@ fn read(records: &Dir, name: &str) -> Result<Option<Record>> {
 }
 
 fn write(records: &Dir, name: &str, record: &[u8]) -> Result<()> {
-    // Never seen half-written, and never by two at once.
-    let passing = format!("{name}.{}", std::process::id());
-    records.create(&passing)?.write_all(record)?;
-    records.rename(&passing, records, name)?;
-    let mut all = Vec::new();
-    for entry in records.entries()? {
-        let entry = entry?;
-        all.push((entry.metadata()?.modified()?.into_std(), entry.file_name()));
-    }
-    all.sort();
-    for (_, name) in &all[..all.len().saturating_sub(MOST)] {
+    write_whole(records, name, &[record])?;
+    let all = oldest_first(records)?;
+    for (_, _, name) in &all[..all.len().saturating_sub(MOST)] {
         // Another process may have been faster.
         let _ = records.remove_file(name);
     }

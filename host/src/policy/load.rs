@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use capmaas_api::PolicyKind;
+use capmaas_api::{PolicyKind, PolicyLimits};
 use capmaas_core::policy::{Gate, PolicyId, Refused};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, HasSelf, Linker};
 
@@ -86,6 +87,20 @@ pub struct Order {
 const EMPTY: &str = "{}";
 
 impl Order {
+    /// What an object means.
+    ///
+    /// # Errors
+    /// When it may not have these limits; the text names the field.
+    pub fn meant(
+        kind: PolicyKind,
+        config: Option<&Value>,
+        limits: Option<&PolicyLimits>,
+        digest: Option<String>,
+    ) -> Result<Self> {
+        let config = config.map_or(EMPTY.into(), ToString::to_string);
+        Ok(Self { kind: kind.into(), digest, config, limits: Limits::of(limits)? })
+    }
+
     /// A component of a kind, with an empty configuration and the usual limits.
     pub fn of(kind: Kind) -> Self {
         Self { kind, digest: None, config: EMPTY.into(), limits: Limits::default() }
@@ -252,7 +267,7 @@ impl Loader {
 
     /// Whether it accepts its configuration, by its schema and by its own word.
     async fn configured(&self, loaded: Loaded, foreign: bool) -> Result<Loaded, Rejected> {
-        let parsed = serde_json::from_str::<serde_json::Value>(&loaded.config);
+        let parsed = serde_json::from_str::<Value>(&loaded.config);
         let parsed = at(Gate::ConfigValid, parsed.context("its configuration is not JSON"))?;
         // Our own accept an empty one, as their golden cases show.
         if foreign || loaded.config != EMPTY {

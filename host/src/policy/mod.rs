@@ -34,6 +34,7 @@ use capmaas_core::{Reply, bounded};
 pub use book::{Book, Hand, key};
 pub use cache::CompiledCache;
 pub use compile::{Compiler, compile_stdin};
+pub use components::MOST_CODE_MIB;
 pub use engine::Engine;
 pub use fetch::{Fetched, Fetcher};
 pub use form::{Import, imports_and_exports};

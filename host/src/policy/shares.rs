@@ -15,7 +15,7 @@ pub struct Shares {
 /// A place, until it is dropped.
 pub struct Place {
     _common: OwnedSemaphorePermit,
-    _own: (OwnedSemaphorePermit, Arc<Semaphore>),
+    _own: OwnedSemaphorePermit,
 }
 
 impl Shares {
@@ -27,11 +27,10 @@ impl Shares {
     /// A place for one of these; waits for it.
     pub async fn take(&self, who: &str) -> Place {
         const NEVER_CLOSED: &str = "nobody closes it";
-        let share = self.share(who);
         // One's own share first: who waits for it must not hold a place.
-        let own = share.clone().acquire_owned().await.expect(NEVER_CLOSED);
+        let own = self.share(who).acquire_owned().await.expect(NEVER_CLOSED);
         let common = self.all.clone().acquire_owned().await.expect(NEVER_CLOSED);
-        Place { _common: common, _own: (own, share) }
+        Place { _common: common, _own: own }
     }
 
     fn share(&self, who: &str) -> Arc<Semaphore> {

@@ -7,7 +7,7 @@ use capmaas_api::{MaasPolicy, PolicyRevision};
 use capmaas_core::policy::{Gate, Look, revision, status};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, StreamExt};
-use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::sync::watch::Receiver;
@@ -15,7 +15,7 @@ use tokio::sync::watch::Receiver;
 use super::{Interrupted, Shared, after_error, heard, stopped};
 use crate::kube::now;
 use crate::policy::{
-    Book, Fetcher, Health, Key, LastGood, Limits, Loaded, Loader, Order, Place, Shares, digest, key,
+    Book, Fetcher, Health, Key, LastGood, Loaded, Loader, Order, Place, Shares, digest, key,
 };
 
 /// Policies that are looked at together, and those of one namespace. A look may hold a component of 32 MiB.
@@ -61,8 +61,7 @@ impl Keeper {
     /// Keeps this book.
     pub fn new(book: Arc<Book>, loader: Loader, fetcher: Fetcher) -> Self {
         let (health, changes) = (Channel::new(), Channel::new());
-        let shares = |(all, each)| Shares::new(all, each);
-        let (looks, pulls) = (shares(LOOKS), shares(PULLS));
+        let (looks, pulls) = (Shares::new(LOOKS.0, LOOKS.1), Shares::new(PULLS.0, PULLS.1));
         Self { book, loader, fetcher, last_good: None, looks, pulls, health, changes }
     }
 
@@ -131,10 +130,8 @@ impl Keeper {
         pinned: Option<String>,
     ) -> Result<(), (Gate, String)> {
         let spec = &object.spec;
-        let limits = Limits::of(spec.limits.as_ref());
-        let limits = limits.map_err(|why| (Gate::ConfigValid, format!("{why:#}")))?;
-        let config = spec.config.as_ref().map_or("{}".into(), ToString::to_string);
-        let order = Order { kind: spec.kind.into(), digest: pinned, config, limits };
+        let order = Order::meant(spec.kind, spec.config.as_ref(), spec.limits.as_ref(), pinned);
+        let order = order.map_err(|why| (Gate::ConfigValid, format!("{why:#}")))?;
         if self.book.loaded(key).is_some_and(|current| is(&current, &order, &wasm)) {
             return Ok(());
         }
@@ -201,9 +198,8 @@ pub(super) async fn run(
 ) -> Result<()> {
     let health = shared.policies.health.listen();
     let health = health.map(|(namespace, name)| ObjectRef::new(&name).within(&namespace));
+    // Without a bound of its own: looks wait for their places.
     Controller::for_stream(futures::stream::pending(), shared.loader.mirror.policies.clone())
-        // Without a bound of its own: looks wait for their places.
-        .with_config(Config::default().concurrency(0))
         .reconcile_on(calls)
         .reconcile_on(health)
         .graceful_shutdown_on(stopped(stop))
