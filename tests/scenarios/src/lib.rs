@@ -29,7 +29,7 @@ pub use install::{Pod, Surroundings, chart, install_chart};
 pub use kubelet::Kubelet;
 pub use machine::Machine;
 pub use manifests::{ClusterShape, kubeadm_cluster, scalable};
-pub use policies::component;
+pub use policies::{component, rebuilt};
 pub use stage::{Stage, StageOptions, eventually, is_passing};
 
 /// The inventory in a file, else the built-in one.

@@ -8,7 +8,7 @@ use maas_sim::{Inventory, MachineView, OperatorAct};
 use super::strangers;
 use crate::kubelet::Kubelet;
 use crate::machine::Machine;
-use crate::policies::component;
+use crate::policies::{component, rebuilt};
 use crate::stage::{Stage, eventually};
 
 /// Seconds for one expectation; a crash and its aftermath lie in between.
@@ -217,7 +217,7 @@ impl Story {
     }
 }
 
-/// Two builds of one component differ in a custom section; the second machine is chosen by the second build.
+/// The second machine is chosen by the second build of a component.
 async fn swapped(stage: &Stage<'_>) -> Result<()> {
     let choice = component("allocation-zone-spread")?;
     stage.enforced("choice", "Allocation", &choice, ", config: {workers: true}")?;
@@ -230,8 +230,7 @@ async fn swapped(stage: &Stage<'_>) -> Result<()> {
         anyhow::Ok(status.current.map(|current| current.digest))
     };
     let before = in_use().await?;
-    let rebuilt = [choice.as_slice(), b"\x00\x08\x07rebuilt"].concat();
-    stage.component_in_config_map("choice", &rebuilt)?;
+    stage.component_in_config_map("choice", &rebuilt(&choice, b'b'))?;
     let now = eventually("the second build is in use", PATIENCE, async || {
         let now = in_use().await?;
         Ok(now.filter(|now| Some(now) != before.as_ref()))

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use scenarios::{Machine, Stage, StageOptions, component, eventually};
+use scenarios::{Machine, Stage, StageOptions, component, eventually, rebuilt};
 use serde_json::Value;
 
 use super::{decided, said};
@@ -164,9 +164,9 @@ async fn machines_that_are_taken_while_the_policy_is_swapped_are_each_chosen_by_
         ..Default::default()
     };
     let stage = stage_with("policy-swap-busy", options).await?;
-    // It is asked twice for every machine. Another build of it differs in a custom section.
+    // It is asked twice for every machine.
     let one = component("allocation-zone-spread")?;
-    let revisions = [one.clone(), [one.as_slice(), b"\x00\x08\x07rebuilt"].concat()];
+    let revisions = [one.clone(), rebuilt(&one, b'b')];
     stage.enforced("choice", "Allocation", &revisions[0], ", config: {workers: true}")?;
     stage.policy_ready("choice").await?;
     stage.cluster("c", "", ", policies: {allocation: [choice]}")?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use kube::api::DeleteParams;
-use scenarios::{Dice, Stage, component};
+use scenarios::{Dice, Stage, component, rebuilt};
 
 /// What half of the clusters name.
 pub(crate) const NAMED: &str =
@@ -34,10 +34,8 @@ pub(crate) async fn disturb(
     };
     match dice.below(6) {
         0 | 1 => {
-            // Another build: a custom section that nobody reads.
-            let build = [0, 3, 1, b'b', u8::try_from(dice.below(256)).unwrap_or_default()];
-            let rebuilt = [component(built)?.as_slice(), &build].concat();
-            stage.component_in_config_map(name, &rebuilt)?;
+            let letter = dice.one_of(b"abcdefgh").copied().unwrap_or_default();
+            stage.component_in_config_map(name, &rebuilt(&component(built)?, letter))?;
             Ok("policy rebuilt")
         }
         2 => {
